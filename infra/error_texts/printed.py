@@ -21,7 +21,7 @@ hint: a file is read only once, and all other files are read. There are three wa
  --> assets/orders.sql:21:26
 21 | CREATE MATERIALIZED VIEW orders_hourly AS
                               ^^^^^^^^^^^^^
-hint: tidegate rebuild orders_hourly recomputes it alongside the old results, then swaps; or DROP it, or give the new definition another name""",
+hint: tidegate apply orders_hourly builds a new version beside the current one, and swaps it in; or DROP it, or give the new definition another name""",
     "TG507": """error TG507: column "s" of "v" has the type void, which a table can't store
  --> <sql>:1:26
 1 | CREATE MATERIALIZED VIEW v AS SELECT window_start, max(NULL) AS s FROM TUMBLE(orders, ordered_at, INTERVAL '1 hour') GROUP BY window_start

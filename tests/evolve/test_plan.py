@@ -70,7 +70,7 @@ def test_E1_a_plan_says_per_object_what_a_run_makes_of_it(
     assert (largest.rows, largest.readers, largest.command) == (
         2,
         ("hourly", "out"),
-        "tidegate rebuild largest",
+        "tidegate apply largest",
     )
     assert (largest.bytes or 0) > 0
     # What it says is what happens.
@@ -86,7 +86,7 @@ def test_E1_a_plan_says_per_object_what_a_run_makes_of_it(
     drawn = call(monkeypatch, session, "largest").stdout
     assert "largest (view): new version" in drawn
     assert "reads 2 stored rows" in drawn
-    assert "→ tidegate rebuild largest" in drawn
+    assert "→ tidegate apply largest" in drawn
     assert call(monkeypatch, session, "largest").exit_code == 2
     markdown = call(monkeypatch, session, "--markdown").stdout.splitlines()
     assert markdown[0].startswith("| name | kind | effect |")

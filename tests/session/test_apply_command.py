@@ -18,7 +18,7 @@ from tidegate.errors import TidegateError
 from tidegate.evolve.planning import planned
 from tidegate.session.apply import apply
 from tidegate.session.session import Session
-from tidegate.views.amend import rebuild as rebuilding
+from tidegate.views.versions.build import VersionBuild
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -114,7 +114,7 @@ def test_R2_an_apply_that_was_killed_goes_on(
 ) -> None:
     """Before or after the swap of the first or of the second view."""
     session = changed(workbench)
-    swap: Callable[..., None] = rebuilding._swap
+    swap: Callable[..., None] = VersionBuild._swap
     passed = 0
 
     def killed(*arguments: Any) -> None:
@@ -128,7 +128,7 @@ def test_R2_an_apply_that_was_killed_goes_on(
 
     session.confirm = lambda text: True
     with monkeypatch.context() as patched:
-        patched.setattr(rebuilding, "_swap", killed)
+        patched.setattr(VersionBuild, "_swap", killed)
         with pytest.raises(Killed):
             apply(session)
     session = workbench.session()

@@ -54,7 +54,7 @@ def test_R4_a_changed_query_is_backfilled_and_swapped_at_the_end(
 
     workbench.assets(b=SUMS, c=READERS.replace("sum(n)", "max(n)"))
     session = workbench.session()
-    with pytest.raises(TidegateError, match=r"(?s)TG506.*tidegate rebuild per_minute"):
+    with pytest.raises(TidegateError, match=r"(?s)TG506.*tidegate apply per_minute"):
         session.run(["per_minute"])
     assert {(r.view, r.tag) for r in rebuild(session, dry_run=True)} == {
         (name, None) for name in ("per_minute", "busy", "running")

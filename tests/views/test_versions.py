@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,10 +10,15 @@ import pytest
 from tests.conftest import Workbench
 from tests.inprocess.failpoints import Failpoints, Killed
 from tests.views.test_rebuild import rows
+from tidegate.cli.commands.questions.status import building_text
 from tidegate.errors import TidegateError
 from tidegate.plan.versions import VersionInBuilding, cuts, kept_versions, next_of
+from tidegate.session.live import LiveGroup
 from tidegate.session.session import Session
+from tidegate.session.turns import Retries
+from tidegate.show.newest import newest_rows
 from tidegate.sql.catalog.objects import View
+from tidegate.store.status import read_status
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.versions import build
 from tidegate.views.versions.build import VersionBuild
@@ -26,6 +32,7 @@ CREATE MATERIALIZED VIEW v AS SELECT window_end, {what} AS x FROM TUMBLE(t, ts, 
 GROUP BY window_end{emit};
 """
 CLOSE = " EMIT ON WINDOW CLOSE"
+READER = "CREATE MATERIALIZED VIEW busy AS SELECT window_end, x FROM v WHERE x > 1 EMIT ON WINDOW CLOSE;"
 COUNT, WORDS = "count(*)", "concat_ws(',', sort_array(collect_list(k)))"
 
 
@@ -190,6 +197,100 @@ def test_E5_a_writer_of_before_computes_nothing_on_a_new_version(
     with pytest.raises(TidegateError, match="TG502"):
         current.tick()
     assert slices == []
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_E5_runs_and_live_runs_go_on_with_the_current_version_until_the_swap(workbench: Workbench) -> None:
+    session = opened(workbench, COUNT)
+    workbench.assets(t=TABLE, v=VIEW.format(what=COUNT, emit=CLOSE) + READER)
+    session = workbench.session()
+    inserted(session, *range(7))
+    session.run()
+    live = LiveGroup(workbench.session(), retries=Retries(first=0.0, longest=0.0))
+    # Another query of the view, and one of its reader that needs it.
+    workbench.assets(
+        t=TABLE, v=VIEW.format(what=WORDS, emit=CLOSE) + READER.replace("x > 1", "length(x) > 1")
+    )
+    session = workbench.session()
+    # Nobody has decided yet that the results are replaced.
+    with pytest.raises(TidegateError, match="TG506"):
+        session.run(["v"], upstream=False)
+    view = session.catalog.get("v")
+    assert isinstance(view, View)
+    version = VersionBuild(session, view)
+    version.advance()
+    found = read_status(session.project, ["v"], now=datetime(2099, 1, 1, tzinfo=UTC)).views[0]
+    assert found.building is not None
+    assert (found.version, found.building.version, found.building.percent) == (1, 2, 46.2)
+    assert found.building.frontier_text == "2026-01-01 00:02:02"
+    assert found.building.seconds_left is not None
+    assert "version 2 is built: 46 % of the rows are read, about" in building_text(found.building)
+    inserted(workbench.session(), 7, 8)
+    started = workbench.session()
+    assert started.run(["v"], upstream=False).views[0].frontier == "2026-01-01 00:08:02"
+    assert rows(started, "v") == expected(9, COUNT, 8)
+    events: list[Any] = []
+    with live:
+        inserted(workbench.session(), 9)
+        live.tick(events.append)
+        assert rows_of(started, started.identifier("v")) == expected(10, COUNT, 9)
+        while version.advance():
+            pass
+        # (With a folder as catalog, who writes the view has to let go of it for the swap.)
+    assert version.swapped()
+    with live:
+        for _ in range(3):
+            live.tick(events.append)
+        inserted(workbench.session(), 10)
+        live.tick(events.append)
+        member = next(one for one in live.members if one.name == "v")
+        assert (member.turn.failures, member.error) == (0, None)
+    assert rows_of(started, started.identifier("v")) == expected(11, WORDS, 10)
+    assert read_status(session.project, ["v"]).views[0].building is None
+    # What the run has let stand in for the files is not what is rebuilt.
+    assert [one.view for one in rebuild(started)] == ["busy"]
+
+
+def test_E5_every_version_that_is_kept_is_a_table_of_its_number(workbench: Workbench) -> None:
+    session = opened(workbench, COUNT)
+    inserted(session, *range(4))
+    session.run()
+    old = expected(4, COUNT, 3)
+    # The current one has a name, too, whatever the file says of it.
+    session = opened(workbench, f"{WORDS} AS words, array(struct(max(n) AS n))")
+    assert rows(session, "v$v1") == old
+    assert shown_by_sql(session, 'SELECT max(x) AS x FROM "v$v1"') == [(3,)]
+    rebuild(session)
+    session = opened(workbench, f"{WORDS} AS words, array(struct(max(n) AS n))")
+    inserted(session, 4)
+    session.run()
+    # A reader of a version that was replaced sees no change.
+    assert rows(session, "v$v1") == old
+    assert [row[1] for row in rows(session, "v$v2")] == ["a", "a,b", "a,b,c", "a"]
+    assert shown_by_sql(
+        session,
+        'SELECT n.x, o.x FROM "v$v1" o JOIN (SELECT x[0].n AS x, window_end FROM "v$v2") n '
+        "ON n.window_end = o.window_end ORDER BY 1",
+    ) == [(0, 1), (1, 2), (2, 3)]
+    columns = session.execute('DESCRIBE "v$v2"').rows()
+    assert [tuple(row)[:2] for row in columns] == [
+        ("window_end", "TIMESTAMP"),
+        ("words", "VARCHAR"),
+        ("x", "STRUCT<n INT>[]"),
+    ]
+    newest = newest_rows(session.project, "v$v1", limit=2)
+    assert (newest.columns, [row[1] for row in newest.rows], newest.total) == (["window_end", "x"], [3, 2], 3)
+    for name in ("v$v3", "v$v0", "v$vx", "t$v1"):
+        with pytest.raises(TidegateError, match="TG201"):
+            session.table(name)
+        with pytest.raises(TidegateError, match="TG201"):
+            newest_rows(session.project, name)
+    with pytest.raises(TidegateError, match="TG106"):
+        session.execute('CREATE MATERIALIZED VIEW w AS SELECT * FROM "v$v1"')
+
+
+def shown_by_sql(session: Session, query: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in session.execute(query).rows()]
 
 
 def test_two_drivers_of_one_machine_are_kept_apart_by_a_lease(workbench: Workbench) -> None:

@@ -114,7 +114,7 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     if why is None:
         return PlannedChange(view.name, "view", "unchanged", readers=readers)
     planning.replaced[view.name] = why
-    command = f"tidegate rebuild {view.name.partition('$')[0]}"
+    command = f"tidegate apply {view.name.partition('$')[0]}"
     return PlannedChange(view.name, "view", "new version", (why,), rows, size, readers, command)
 
 

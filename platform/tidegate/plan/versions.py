@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 
 #: Table property of a view: the number of its current version, from 1.
 GENERATION = "tidegate.generation"
@@ -96,6 +97,12 @@ class VersionInBuilding:
         """Where the next slice ends; None for the last one, which has no end."""
         left = (upto for upto, _ in self.cuts if frontier is None or upto > frontier)
         return next(left, None)
+
+    def seconds_left(self, frontier: int | None, now: datetime) -> float | None:
+        """At the pace so far; None while that is not known."""
+        done = self.done(frontier)
+        spent = (now - datetime.fromisoformat(self.started)).total_seconds()
+        return None if done == 0 else round(max(spent, 0.0) * (1 - done) / done, 1)
 
     def done(self, frontier: int | None) -> float:
         """Which part of the rows has been read, from 0 to 1; `frontier`: None before the first commit."""

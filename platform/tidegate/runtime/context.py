@@ -53,6 +53,8 @@ class Context:
                 self.catalog = catalog.copied()
             for name in sinks:
                 self.catalog.drop_sink(name)
+        #: Definitions of the project's files that other ones stand in for, until their new versions are swapped in.
+        self._declared: dict[str, View] = {}
         self.settings = SessionSettings()
         #: Who shows the rows of console sinks that FLUSH and CREATE SINK deliver; None: standard output.
         self.listener: Callable[[Event], None] | None = None
@@ -106,6 +108,19 @@ class Context:
     def stages(self, planned: Sequence[Stage]) -> Stages:
         """The stages of a plan, to be carried out here."""
         return Stages(planned, lambda: self.watcher)
+
+    def put_in_force(self, view: View) -> None:
+        """Let a definition stand in for the one that the project's files have (`views/versions/in_force.py`)."""
+        declared = self.catalog.get(view.name)
+        assert isinstance(declared, View)
+        self._declared.setdefault(view.name, declared)
+        self.catalog.replace(view)
+
+    def declare(self) -> None:
+        """Have the definitions of the project's files again."""
+        for view in self._declared.values():
+            self.catalog.replace(view)
+        self._declared.clear()
 
     # -- who may write, and who agrees -------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ def apply(
     Raises, before anything is changed: TG515 and TG531 for what is not to be written from here; TG534 if something of
     the plan is refused; TG535 if results are to be replaced and nobody agrees.
     """
+    session.declare()
     changes = [one for one in planned(session.project, session.catalog, names) if one.effect != "unchanged"]
     for one in changes:
         session.require_own(one.name)

@@ -50,13 +50,14 @@ from tidegate.session.turns import (
 )
 from tidegate.sinks.deliver import begin, deliver
 from tidegate.sql.catalog.objects import Relation, View, reads
-from tidegate.views.view_table import ViewTable
+from tidegate.views.versions.in_force import open_current
 
 if TYPE_CHECKING:
     from tidegate.ingest.connector import Connector
     from tidegate.ingest.ingest import Log
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import Sink
+    from tidegate.views.view_table import ViewTable
 
 Listener = Callable[[Event], None]
 
@@ -157,7 +158,8 @@ class ViewMember(GroupMember):
     def step(self, notify: Listener) -> tuple[bool, bool]:
         if self._table is None:
             resolve(self.context, self.view)
-            self._table = ViewTable(self.context, self.view)
+            self._table = open_current(self.context, self.view)
+            self.view = self._table.view
         event = self._table.tick()
         if event is not None:
             notify(event)

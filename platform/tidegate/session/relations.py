@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidegate.errors import TidegateError
+from tidegate.evolve.kept_versions import stored_version
 from tidegate.iceberg.layout import LATE, ON_TIME, PROGRESS, REJECTED, log_columns, quote, view_columns
 from tidegate.sql.catalog.objects import Relation, SystemTable, View
+from tidegate.sql.catalog.system_tables import version_in
 from tidegate.sql.dialect.system_names import WATERMARK
 from tidegate.sql.resolve.hidden import hidden_columns
 from tidegate.tables.lives import current_rows
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 def frame_of(context: Context, name: str, hidden: bool = False) -> DataFrame:
     """See `Session.table`."""
     found = context.catalog.get(name)
+    if isinstance(found, SystemTable) and (number := version_in(found.suffix)) is not None:
+        return version_frame(context, found, number)
     if isinstance(found, SystemTable) and isinstance(found.relation, View):
         columns = resolve_columns(context, found.relation)
         return revisions_frame(context.tables, found, columns, context.stored(found.relation.name))
@@ -38,6 +43,19 @@ def frame_of(context: Context, name: str, hidden: bool = False) -> DataFrame:
         columns = resolve_columns(context, found)
         return view_frame(context, found, columns, context.stored(found.name))
     return relation_frame(context.tables, found, context.stored(found.name), hidden)
+
+
+def version_frame(context: Context, version: SystemTable, number: int) -> DataFrame:
+    """The rows of a view's version, as of the swap that followed it; of the current one, as of now (E5)."""
+    from pyspark.sql import functions as F
+
+    view = version.relation.name
+    at = stored_version(context.project.storage_of(context.catalog), view, number)
+    if at is None or at.current_snapshot_id is None:
+        hint = "its retention has passed, or it was dropped"
+        raise TidegateError("TG201", f'there is no version {number} of "{view}" any more', hint=hint)
+    rows = context.tables.rows(context.identifier(view), at.current_snapshot_id)
+    return rows.where(F.col("_open").isNotNull()).select(*[quote(c.name) for c in version.columns])
 
 
 def relation_frame(tables: Tables, relation: Relation, table: str | None, hidden: bool = False) -> DataFrame:

@@ -36,7 +36,7 @@ from tidegate.sql.options.connectors import FilesystemOptions, LogOptions, Repla
 from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.views.resolve import require_lent, resolve_columns
 from tidegate.views.retention import state_upkeep
-from tidegate.views.view_table import ViewTable
+from tidegate.views.versions.in_force import open_current
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
@@ -199,7 +199,7 @@ def run_source(
 def run_view(context: Context, view: View, notify: Listener) -> ViewReport:
     """Close what the watermarks of its inputs allow."""
     with context.lease(view.name):
-        table = ViewTable(context, view)
+        table = open_current(context, view)
         _, before, _ = table.totals()
         event = table.tick()
         if event is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.evolve.apply import open_log
+from tidegate.evolve.kept_versions import with_versions
 from tidegate.jvm import spark as spark_room
 from tidegate.jvm.class_archive import Purpose
 from tidegate.jvm.failures import refused
@@ -50,6 +51,7 @@ class Session(Context):
         catalog: Catalog | None = None,
     ) -> None:
         super().__init__(project, runner, catalog)
+        with_versions(project, self.catalog)
         self._parent = parent
         self._beside = False
 

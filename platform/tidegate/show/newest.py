@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import TidegateError, did_you_mean
+from tidegate.evolve.kept_versions import stored_version, with_versions
 from tidegate.project.disk import trouble
 from tidegate.show.tables import MARK, Shown, ShownColumn, at, shown_of
 from tidegate.show.values import values_of
-from tidegate.sql.catalog.objects import CatalogColumn
+from tidegate.sql.catalog.objects import CatalogColumn, SystemTable
+from tidegate.sql.catalog.system_tables import version_in
 from tidegate.sql.statements.row_filter import row_filter
 from tidegate.store.metadata import load_table
 from tidegate.store.rows import StoredFile, StoredRows
@@ -22,7 +24,7 @@ from tidegate.watermark import RowCondition, Value
 
 if TYPE_CHECKING:
     from tidegate.project import Project
-    from tidegate.sql.catalog.objects import Relation, SystemTable, View
+    from tidegate.sql.catalog.objects import Relation, View
 
     Condition = RowCondition | Value
 
@@ -60,7 +62,7 @@ def newest_rows(project: Project, name: str, where: str | None = None, limit: in
     Raises TG201 for an unknown name, TG101, TG102 and TG202 for a condition that is none, OnlySparkTells for what only
     Spark can tell, TG620 if tables can't be read.
     """
-    found = project.catalog().get(name)
+    found = with_versions(project, project.catalog()).get(name)
     for _ in range(3):
         try:
             return _TableReader(project, found, where).newest(limit)
@@ -76,7 +78,13 @@ class _TableReader:
 
     def __init__(self, project: Project, found: Relation | View | SystemTable, where: str | None) -> None:
         self._name, self._shown = found.name, shown_of(found)
-        table = load_table(project.storage, self._shown.table)
+        number = version_in(found.suffix) if isinstance(found, SystemTable) else None
+        storage = project.storage
+        table = (
+            load_table(storage, self._shown.table)
+            if number is None
+            else stored_version(storage, self._shown.table, number)
+        )
         self._stored = None if table is None else StoredRows(project.storage, table)
         if table is not None:
             self._shown = at(found, self._shown, table)

@@ -14,6 +14,7 @@ from tidegate.iceberg.layout import LATE, ON_TIME, PROGRESS, REJECTED
 from tidegate.iceberg.protocol import Snapshot
 from tidegate.plan.resets import Beyond
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, SystemTable, View
+from tidegate.sql.catalog.system_tables import version_in
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.sql.resolve.hidden import hidden_columns
 from tidegate.tables.lives import applied_of
@@ -73,6 +74,10 @@ class Shown:
 
 def shown_of(found: Relation | View | SystemTable) -> Shown:
     """What is read of it; what depends on the commit that is read comes with `at`."""
+    if isinstance(found, SystemTable) and version_in(found.suffix) is not None:
+        condition = RowCondition("not", (RowCondition("is null", (_OPEN,)),))
+        columns = _own(found.columns)
+        return Shown(found.relation.name, columns, ((_column("_window_end"), DOWN),), condition)
     if isinstance(found, SystemTable) and isinstance(found.relation, View):
         return _revisions(found, found.relation)
     if isinstance(found, SystemTable):

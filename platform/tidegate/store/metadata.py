@@ -130,6 +130,25 @@ def _loaded(storage: Storage, name: str, namespace: str) -> CommittedTable | Non
     return _state(name, *found)
 
 
+def load_tagged(storage: Storage, name: str, tag: str | None) -> tuple[CommittedTable, list[Any]] | None:
+    """As `load_table`, as of a tag (None: the newest snapshot), with the columns of that time in Iceberg's JSON; None
+    without the table or the tag."""
+    found = _metadata(storage, name, None)
+    if found is None:
+        return None
+    at, schema = found[1].get("current-snapshot-id"), found[1]["current-schema-id"]
+    if tag is not None:
+        ref = (found[1].get("refs") or {}).get(tag)
+        if ref is None:
+            return None
+        at = ref["snapshot-id"]
+        by_id = {one["snapshot-id"]: one for one in found[1]["snapshots"]}
+        schema = by_id[at].get("schema-id", schema)
+    then = found[1] | {"current-snapshot-id": at, "current-schema-id": schema}
+    fields = next(one["fields"] for one in found[1]["schemas"] if one["schema-id"] == schema)
+    return _state(name, found[0], then), fields
+
+
 def load_properties(storage: Storage, name: str, namespace: str | None = None) -> Mapping[str, str] | None:
     """As `load_table`, only the properties, and those of a later release's tables, too."""
     found = _metadata(storage, name, namespace)

@@ -39,12 +39,17 @@ class StoredRows:
 
         self._table = StaticTable.from_metadata(table.metadata_location, storage.pyiceberg_properties())
         self._snapshot = table.current_snapshot_id
+        self._schema = self._table.schema()
+        then = None if self._snapshot is None else self._table.snapshot_by_id(self._snapshot)
+        if then is not None and then.schema_id is not None and then != self._table.current_snapshot():
+            # Of an earlier snapshot, the columns of that time.
+            self._schema = self._table.schemas()[then.schema_id]
         #: Columns by name: their Spark types, "struct", "list" and "map" for nested ones.
         self.types = {
             f.name: _NAMES.get(str(f.field_type), str(f.field_type).replace(", ", ","))
             if f.field_type.is_primitive
             else str(f.field_type).partition("<")[0]
-            for f in self._table.schema().fields
+            for f in self._schema.fields
         }
 
     def files(self, condition: RowCondition | None, column: str) -> list[StoredFile]:
@@ -54,7 +59,7 @@ class StoredRows:
 
         if self._snapshot is None:
             return []
-        field = self._table.schema().find_field(column)
+        field = self._schema.find_field(column)
         kind = field.field_type
         assert isinstance(kind, PrimitiveType)
         scan = self._table.scan(row_filter=self._pushed(condition), snapshot_id=self._snapshot)
@@ -72,7 +77,7 @@ class StoredRows:
         """Rows of a file, a batch at a time; some for which `condition` is not true may be among them."""
         from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 
-        schema, table = self._table.schema().select(*columns), self._table
+        schema, table = self._schema.select(*columns), self._table
         scan = ArrowScan(table.metadata, table.io, schema, self._pushed(condition))
         deleted = _read_all_delete_files(table.io, [file.task])
         # Its public method reads the whole file before it gives the first row.

@@ -12,6 +12,7 @@ from tidegate.plan.gaps import RETAINED_FROM, edge_of, gaps, hole, retained_from
 from tidegate.plan.lost_totals import LOST_TOTALS
 from tidegate.plan.resets import Beyond, step_back
 from tidegate.plan.undeclared import Undeclared
+from tidegate.plan.versions import BUILDING, VersionInBuilding, current_version, next_of
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import sources_of
@@ -22,7 +23,13 @@ from tidegate.store.holding import holding_back
 from tidegate.store.metadata import CommittedTable, ProgressRow, load_table, read_progress
 from tidegate.store.once import read_once
 from tidegate.store.sinks import SinkStatus, sink_status
-from tidegate.store.status_values import PartitionStatus, ProjectStatus, RelationStatus, ViewStatus
+from tidegate.store.status_values import (
+    BuildingStatus,
+    PartitionStatus,
+    ProjectStatus,
+    RelationStatus,
+    ViewStatus,
+)
 from tidegate.store.writers import running
 from tidegate.watermark import Mark, SessionMark, TimeKind
 
@@ -69,7 +76,7 @@ def _read_status(
         if isinstance(item, Sink):
             sinks.append(sink_status(project.storage, item, catalog))
         elif isinstance(item, View):
-            views.append(_view(project.storage, item, catalog))
+            views.append(_view(project.storage, item, catalog, clock))
         else:
             relations[item.name] = _relation(project.storage, item, clock, ends, catalog)
     gates = [gate for gate in gates_of(catalog, items) if gate.name not in relations]
@@ -182,7 +189,7 @@ def _partition(
     )
 
 
-def _view(storage: Storage, view: View, catalog: Catalog) -> ViewStatus:
+def _view(storage: Storage, view: View, catalog: Catalog, now: datetime) -> ViewStatus:
     table = load_table(storage, view.name)
     states = {name: load_table(storage, name) for name in view.reads}
     sources = {name: catalog.get(name) for name in view.reads}
@@ -227,7 +234,22 @@ def _view(storage: Storage, view: View, catalog: Catalog) -> ViewStatus:
         goes_back_to_text=None if back is None else _text(view.kind, back),
         emitted_beyond=_emitted_beyond(view, table),
         lost_totals=(table and table.integer(LOST_TOTALS)) or 0,
+        version=current_version(table.properties) if table else 1,
+        building=_building(storage, view, table, now),
     )
+
+
+def _building(
+    storage: Storage, view: View, table: CommittedTable | None, now: datetime
+) -> BuildingStatus | None:
+    """Of the version that is built beside a view's table (E5); None if there is none."""
+    beside = None if table is None else load_table(storage, next_of(view.name))
+    mark = None if beside is None else VersionInBuilding.of_text(beside.properties.get(BUILDING))
+    if table is None or beside is None or mark is None or mark.number <= current_version(table.properties):
+        return None
+    frontier = beside.integer("tidegate.frontier")
+    percent, left = round(100 * mark.done(frontier), 1), mark.seconds_left(frontier, now)
+    return BuildingStatus(mark.number, percent, left, view.kind.format(frontier), mark.started)
 
 
 def _edge(table: CommittedTable | None) -> int | None:

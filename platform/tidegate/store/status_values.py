@@ -75,6 +75,18 @@ class RelationStatus:
 
 
 @dataclass(frozen=True)
+class BuildingStatus:
+    """The next version of a view, while it is built (E5). `percent` of the rows are read; `seconds_left`: at the pace
+    so far, None while that is not known; `frontier_text`: up to where its results are final."""
+
+    version: int
+    percent: float
+    seconds_left: float | None
+    frontier_text: str
+    started: str
+
+
+@dataclass(frozen=True)
 class ViewStatus:
     """One view. `reads`: the names of its inputs. `frontier`: up to where its rows are final; `clock`: up to where its
     inputs allow it (D2, D3); None where no row ever is. `groups`: final result rows; `open`: open ones. `behind`:
@@ -86,7 +98,7 @@ class ViewStatus:
     back, because a watermark was reset (W9); None: nowhere. `emitted_beyond`: since it went back, results up to
     there are from before the reset until they close again; None: there are none.
     `lost_totals`: final rows with a sum or average that is NULL because its total does not fit (C7), as they were first
-    released.
+    released. `version`: the number of the current version; `building`: the next one, None if none is built.
     """
 
     name: str
@@ -111,6 +123,8 @@ class ViewStatus:
     goes_back_to_text: str | None = None
     emitted_beyond: str | None = None
     lost_totals: int = 0
+    version: int = 1
+    building: BuildingStatus | None = None
 
 
 @dataclass(frozen=True)

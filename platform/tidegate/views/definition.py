@@ -35,7 +35,7 @@ def same_view(context: Context, view: View, table: StoredTable) -> None:
     raise TidegateError(
         "TG506",
         what,
-        hint=f"tidegate rebuild {view.name} recomputes it alongside the old results, then swaps; "
+        hint=f"tidegate apply {view.name} builds a new version beside the current one, and swaps it in; "
         "or DROP it, or give the new definition another name",
         location=view.location,
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 
 from tidegate.errors import Location, TidegateError, did_you_mean
-from tidegate.sql.catalog.objects import Object, Relation, Sink, SystemTable, View, reads
-from tidegate.sql.catalog.system_tables import SYSTEM_TABLES, system_table_of
+from tidegate.sql.catalog.objects import CatalogColumn, Object, Relation, Sink, SystemTable, View, reads
+from tidegate.sql.catalog.system_tables import SYSTEM_TABLES, system_table_of, version_in, version_table
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.grammar.front_matter import Annotations, Block
 from tidegate.sql.options.connectors import Guard
@@ -51,6 +51,8 @@ class Catalog:
         self.guard = guard
         #: Reads the files that AVRO and PROTOBUF sources name; None: their columns are taken as they are written.
         self.schemas = schemas
+        #: The columns of a view's version with a number, of what is stored (`evolve/kept_versions.py`).
+        self.versions: Callable[[str, int], tuple[CatalogColumn, ...] | None] = lambda view, number: None
         self._objects: dict[str, Object] = {}
         self.sinks = Sinks()
         #: Front matter above the statements of files, and what it says, by name (`project/front_matter.py`).
@@ -74,7 +76,12 @@ class Catalog:
         if obj is not None:
             return obj
         base, _, suffix = name.rpartition("$")
-        return system_table_of(self._objects.get(base.casefold()), suffix.casefold())
+        found, suffix = self._objects.get(base.casefold()), suffix.casefold()
+        number = version_in(suffix)
+        if isinstance(found, View) and number is not None:
+            columns = self.versions(found.name, number)
+            return None if columns is None else version_table(found, suffix, columns)
+        return system_table_of(found, suffix)
 
     def get(self, name: str, location: Location | None = None) -> Object | SystemTable:
         """Raises TG201 with a suggestion."""

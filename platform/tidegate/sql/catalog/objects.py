@@ -245,7 +245,8 @@ class View:
 
 @dataclass(frozen=True)
 class SystemTable:
-    """`<relation>$late`, `$rejected`, `$raw` or `$watermarks`; `<view>$revisions`, whose `relation` is the view.
+    """`<relation>$late`, `$rejected`, `$raw` or `$watermarks`; `<view>$revisions` and `<view>$v1`, whose `relation` is
+    the view.
     `stored`: each column's name in the table that is stored."""
 
     name: str

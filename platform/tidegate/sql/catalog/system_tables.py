@@ -1,4 +1,4 @@
-"""The system tables of a source or table (`x$late` and so on), and of a view (`x$revisions`)."""
+"""The system tables of a source or table (`x$late` and so on), and of a view (`x$revisions`, `x$v1`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ from tidegate.watermark import TimeKind
 SYSTEM_TABLES = ("late", "rejected", "raw", "watermarks")
 REVISIONS = "revisions"  # of a view (B2)
 _TYPES = {TimeKind.TIMESTAMP: "timestamp_ntz", TimeKind.TIMESTAMPTZ: "timestamp", TimeKind.DATE: "date"}
+
+
+def version_in(suffix: str) -> int | None:
+    """The number in the suffix of a view's version (`v1`); None if it is not one."""
+    digits = suffix.removeprefix("v")
+    return int(digits) if suffix != digits and digits.isdecimal() and digits[0] != "0" else None
+
+
+def version_table(view: View, suffix: str, columns: tuple[CatalogColumn, ...]) -> SystemTable:
+    """The results of one version of a view, with the columns that it had (E5)."""
+    return SystemTable(f"{view.name}${suffix}", view, suffix, columns, tuple(c.name for c in columns))
 
 
 def system_table_of(found: Object | None, suffix: str) -> SystemTable | None:

@@ -1,13 +1,15 @@
-"""The definition of a source or table as its log has kept it, read again."""
+"""Definitions as stored tables have kept them, read again."""
 
 from __future__ import annotations
 
 from tidegate.errors import TidegateError
-from tidegate.sql.catalog.objects import Relation
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.grammar.grammar import read_statement, split
-from tidegate.sql.grammar.syntax import CreateRelationSyntax
+from tidegate.sql.grammar.syntax import CreateRelationSyntax, CreateViewSyntax, StatementSyntax
 from tidegate.sql.resolve.relations import analyse_relation
+from tidegate.sql.views.views import analyse_view
 
 
 def stored_relation(definition: str) -> Relation | None:
@@ -15,7 +17,24 @@ def stored_relation(definition: str) -> Relation | None:
     not looked at: a schema file that it names may be gone, and what it reaches was allowed once."""
     text = Text(definition, "<stored definition>")
     try:
-        (syntax,) = [read_statement(text, tokens, description) for tokens, description in split(text)]
+        syntax = _statement(text)
         return analyse_relation(text, syntax) if isinstance(syntax, CreateRelationSyntax) else None
     except (TidegateError, ValueError):
         return None
+
+
+def stored_view(definition: str, catalog: Catalog) -> View | None:
+    """What the text of a CREATE MATERIALIZED VIEW says of the definitions of a catalog; None if this release can't read
+    it, or if what it reads is not there any more."""
+    text = Text(definition, "<stored definition>")
+    try:
+        syntax = _statement(text)
+        return analyse_view(text, syntax, catalog) if isinstance(syntax, CreateViewSyntax) else None
+    except (TidegateError, ValueError):
+        return None
+
+
+def _statement(text: Text) -> StatementSyntax:
+    """Raises ValueError if there are several."""
+    (syntax,) = [read_statement(text, tokens, description) for tokens, description in split(text)]
+    return syntax

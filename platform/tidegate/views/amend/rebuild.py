@@ -58,6 +58,7 @@ def rebuild(
     Late rows that amendments had taken in are not in the new results until the next amendment.
     Raises TG508 if a run or a live stream writes one of them, TG509 for a name that is no view.
     """
+    context.declare()
     catalog = context.catalog
     wanted = None if names is None else {_view(context, name).name for name in names}
     done: list[Rebuilt] = []

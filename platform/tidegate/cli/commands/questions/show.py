@@ -21,7 +21,7 @@ def show(
         typer.Argument(
             help=(
                 "A source, table or view, or one of their system tables: NAME$late, $rejected, $raw, $watermarks, "
-                "$revisions."
+                "$revisions, $v1 (a version of a view)."
             ),
             show_default=False,
         ),

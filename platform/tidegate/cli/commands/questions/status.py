@@ -16,7 +16,7 @@ from tidegate.plan.undeclared import undeclared_text
 if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.store.sinks import SinkStatus
-    from tidegate.store.status_values import ProjectStatus, RelationStatus, ViewStatus
+    from tidegate.store.status_values import BuildingStatus, ProjectStatus, RelationStatus, ViewStatus
 
 
 @guarded
@@ -143,8 +143,18 @@ def _view_row(v: ViewStatus, changed: Collection[str]) -> list[object]:
     return [v.name, v.frontier_text, v.groups, v.open, current, held, v.committed_at or "never run"]
 
 
+def building_text(building: BuildingStatus) -> str:
+    """`version 2 is built: 63 % of the rows are read, about 4m left`."""
+    from tidegate.project.reading.durations import format_duration
+
+    left = building.seconds_left
+    rest = "" if left is None else f", about {format_duration(left)} left"
+    return f"version {building.version} is built: {building.percent:.0f} % of the rows are read{rest}"
+
+
 def _notes(v: ViewStatus) -> list[str]:
-    found = [
+    found = [] if v.building is None else [f"{v.name}: {building_text(v.building)}"]
+    found += [
         (
             f"{v.name}: windows that end after {a}, up to {b}, are not known: their rows were "
             "removed before the view ran (R5)"
