@@ -121,7 +121,7 @@ hint: check schema.registry, schema.registry.username and schema.registry.passwo
     "TG556": """error TG556: the schema registry gives the text of a .proto file, and not its descriptor
 hint: add schema.location = '….desc', which protoc --include_imports --descriptor_set_out=….desc writes, and message""",
     "TG571": """error TG571: not every place that may have the rows of "orders" can be reached, so nothing was erased:
-  orders_hourly: a view that reads it
+  orders_hourly: counts and sums over the rows (--keep-aggregates keeps them)
 hint: "Erasing a person's rows" (docs/erasure.md) says for each of them what can be done""",
     "TG572": """error TG572: these rows, and all earlier snapshots of orders, are removed and can't be restored:
   orders: rows: 12 on time, 1 late; 3 files written again

@@ -21,11 +21,18 @@ def asked(monkeypatch: pytest.MonkeyPatch, fake: type[FakeSession]) -> list[tupl
     calls: list[tuple[Any, ...]] = []
 
     def erased(
-        session: Any, name: str, where: str | None, raw: tuple[str, ...], *, dry_run: bool, notify: Any
+        session: Any,
+        name: str,
+        where: str | None,
+        raw: tuple[str, ...],
+        *,
+        keep_aggregates: bool,
+        dry_run: bool,
+        notify: Any,
     ) -> Erasure:
-        calls.append((name, where, raw, dry_run))
-        table = ErasedTable("orders", 9, 5, 1, 3, 4)
-        return Erasure("orders", "1", "ada", "2026-03-01", [table], 2, ["the files are not tidegate's"])
+        calls.append((name, where, raw, dry_run or keep_aggregates))
+        tables = [ErasedTable("orders", 15, 9, 5, 1, 3, 4), ErasedTable("hourly", marked=7)]
+        return Erasure("orders", "1", "ada", "2026-03-01", tables, 2, ["the files are not tidegate's"])
 
     monkeypatch.setattr(erase, "erase", erased)
     return calls
@@ -37,6 +44,7 @@ def test_a_line_for_each_table(tidegate: Call, asked: list[tuple[Any, ...]]) -> 
     assert done.exit_code == 0, done.output
     said = "orders: 15 rows (9 on time, 5 late, 1 rejected) erased: 3 files written again, 4 earlier snapshots removed"
     assert said in done.stdout
+    assert "hourly: 7 windows marked; the counts and sums stay" in done.stdout
     assert "2 rejected rows could not be decoded" in done.stdout
     assert "orders: the files are not tidegate's" in done.output
     assert asked == [("orders", "id = 4711", ("4711",), False)]

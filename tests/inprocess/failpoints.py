@@ -13,7 +13,7 @@ from tests.inprocess.stored.upkeep import InProcessUpkeep
 from tidegate.iceberg import retire
 from tidegate.ingest import erased
 from tidegate.ingest.stream import PlanInbox
-from tidegate.maintenance import erase_log
+from tidegate.maintenance import erase_log, erase_views
 from tidegate.maintenance.erasing import ErasingFile
 from tidegate.sinks.filesystem import FilesystemSink
 from tidegate.sinks.statefile import StateFile
@@ -38,6 +38,7 @@ POINTS: tuple[tuple[Any, str], ...] = (
     (retire, "_forget"),
     (erased, "_forget_superseded"),
     (erase_log, "recorded"),
+    (erase_views, "mark"),
     (ErasingFile, "write"),
     (ErasingFile, "remove"),
     (PlanInbox, "write"),

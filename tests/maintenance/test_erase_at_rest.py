@@ -9,21 +9,31 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.maintenance.people import arrive, audit, define, erased, stored, there
+from tests.maintenance.test_erase_views import HOURS
 from tests.support.searching import kinds
+from tidegate.audit.view import audit_view
+
+VIEWS = f"""
+CREATE MATERIALIZED VIEW hourly AS SELECT window_start, customer, count(*) AS n {HOURS}
+GROUP BY window_start, customer EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW totals AS SELECT window_start, count(*) AS n {HOURS} GROUP BY window_start
+EMIT ON WINDOW CLOSE;
+"""
 
 
 @pytest.mark.medium
 def test_E9_a_value_is_found_wherever_it_is_and_then_nowhere(workbench: Workbench) -> None:
     """Files of compactions have bounds of all columns, in manifests and in footers; earlier snapshots, a tag and a
     branch that a statement has left have the files of before; a killed task has left one that nobody knows."""
-    define(workbench.root)
+    define(workbench.root, VIEWS)
     session = workbench.session()
     for number in (1, 2):
         arrive(workbench.root, number)
         session.run()
-    upkeep = session.tables.upkeep(session.identifier("orders"))
-    upkeep.table.tag("kept")
-    assert upkeep.compact(least_files=2)[0] > 0
+    for name in ("hourly", "orders"):
+        upkeep = session.tables.upkeep(session.identifier(name))
+        upkeep.table.tag("kept")
+        assert upkeep.compact(least_files=2)[0] > 0
     java = session.tables.open(session.identifier("orders")).java  # type: ignore[attr-defined]  # it is on Spark
     java.manageSnapshots().createBranch("tidegate_left", java.currentSnapshot().snapshotId()).commit()
     arrive(workbench.root, 3)
@@ -32,16 +42,24 @@ def test_E9_a_value_is_found_wherever_it_is_and_then_nowhere(workbench: Workbenc
     some = next(data.rglob("*.parquet"))
     (some.parent / "killed.parquet").write_bytes(max(data.rglob("*.parquet"), key=_size).read_bytes())
     before = stored(session)
-    found = kinds(there(workbench.root))
-    assert {"rows", "statistics", "manifest"} <= found, found
-    assert erased(session).rows == 15
+    for folder in ("orders", "hourly"):
+        found = kinds({place for place in there(workbench.root) if f"/{folder}/" in place})
+        assert {"rows", "statistics", "manifest"} <= found, (folder, found)
+    done = erased(session, keep_aggregates=True)
+    assert [(t.table, t.rows, t.marked) for t in done.tables] == [
+        ("orders", 15, 0),
+        ("totals", 0, 6),
+        ("hourly", 5, 0),
+    ]
     assert there(workbench.root) == set()
+    assert all(audit_view(session, name).ok for name in ("hourly", "totals"))
     assert len(stored(session)) == len(before) - 15
     session.run()
     assert (audit(session).raw, audit(session).erased) == (12, 15)
     arrive(workbench.root, 4)
     session.run()
     assert audit(session).raw == 21
+    assert all(audit_view(session, name).ok for name in ("hourly", "totals"))
 
 
 def _size(path: Path) -> int:

@@ -270,9 +270,9 @@ GUARDS = (
         "erasure-decides-nothing",
         "E4",
         "An erasure's commit says what the commit before it said.",
-        "maintenance/erase_log.py",
-        "written, target, self._base.facts, self._base,",
-        "written, target, {}, self._base,",
+        "maintenance/erase_files.py",
+        "table.append(written, target, base.facts, base,",
+        "table.append(written, target, {}, base,",
         (
             "tests/maintenance/test_erase.py::test_E9_rows_go_from_every_outcome_and_all_others_stay_as_they_are",
         ),

@@ -50,6 +50,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "sinks/filewriter.py": "uuid.uuid4",
         "sinks/statefile.py": "uuid.uuid4",
         "tasks/memories.py": "uuid.uuid4",
+        "views/revisions/erased_windows.py": "uuid.uuid4",
         "tasks/writer.py": "uuid.uuid4",
     },
     "Of a file that the port has opened, or of bytes in memory.": {

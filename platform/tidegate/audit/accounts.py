@@ -11,6 +11,7 @@ from tidegate.iceberg.layout import quote
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.views.resolve import pin
 from tidegate.views.revisions.comparable import SHOWN_STATES, with_absorbed
+from tidegate.views.revisions.erased_windows import ERASED, marked_windows
 from tidegate.views.revisions.revisions import UPTO, latest, without_units
 from tidegate.views.slices import evaluate, read, run_sql
 from tidegate.views.windows import assign_windows
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Problem windows that are listed, and offsets that are listed for each.
 SHOWN_WINDOWS, SHOWN_OFFSETS = 50, 20
-COUNTS = ("raw", "counted", "filtered", "late", "rejected")
+COUNTS = ("raw", "counted", "filtered", "late", "rejected", "erased")
 #: Inside, beside a view's groups: see `_groups`,
 _EXPECTED, _EXPECTED_RESULTS, _RESULTS, _FIRST, _LAST = (
     inner(name) for name in ("expected", "expected_results", "results", "first_tick", "last_tick")
@@ -158,7 +159,7 @@ def windows_of(
     session: Session, view: View, stored: str, base: int | None = None, clock: int | None = None
 ) -> DataFrame:
     """One line per window: raw, counted, filtered, late (and not absorbed by an amendment), rejected, and `uneven`, the
-    groups that differ. `expected`:
+    groups that differ. `erased`: of the raw rows those that were erased, and that the window still counts. `expected`:
     rows that the query counts now; `results`: result rows; `times`: how often the window was emitted, by result rows
     that are there several times and by commits that stored parts of it.
 
@@ -194,8 +195,30 @@ def windows_of(
     )
     both = raw.join(groups, ["_window_start", "_window_end"], "full").na.fill(0)
     both = both.withColumn("filtered", F.col("on_time") + F.col("absorbed") - F.col("expected"))
+    both = _with_erased(session, view, stored, both)
     _, unknown = _expected(session, view, stored, base, clock)
     return both if unknown is None else without_units(both, unknown, view)
+
+
+def _with_erased(session: Session, view: View, stored: str, windows: DataFrame) -> DataFrame:
+    """`windows` with `erased`: rows that a marked window still counts, though they were erased (E9). They are part of
+    its `raw`, and of as many more than the log has now its groups may differ."""
+    from pyspark.sql import functions as F
+
+    held = marked_windows(session, view, session.tables.open(stored))
+    if held is None:
+        return windows.withColumn("erased", F.lit(0).cast("bigint"))
+    joined = windows.join(F.broadcast(held), ["_window_start", "_window_end"], "left")
+    more, most = F.col("counted") - F.col("expected"), F.coalesce(ERASED, F.lit(0))
+    counts = F.greatest(F.lit(0), F.least(more, most)).cast("bigint")
+    joined = joined.withColumn("erased", counts)
+    even = F.col(ERASED).isNotNull() & (more == F.col("erased"))
+    return joined.withColumns(
+        {
+            "raw": F.col("raw") + F.col("erased"),
+            "uneven": F.when(even, F.lit(0)).otherwise(F.col("uneven")),
+        }
+    ).drop(ERASED)
 
 
 def _problems(session: Session, view: View, stored: str, bad: DataFrame) -> list[WindowProblem]:

@@ -31,7 +31,8 @@ class ViewAudit:
     (a row of a HOP counts in each of its windows), and the windows with a remainder.
 
     `still_open`: rows in windows beyond the frontier. `rejected_without_time`: rejected rows that belong to no
-    window. `retired`: rows of the log beyond their retention; what needs them is left out. `windows`: a Spark DataFrame
+    window. `retired`: rows of the log beyond their retention; what needs them is left out. `erased`: of the raw rows
+    those that were erased, and that marked windows still count (E9). `windows`: a Spark DataFrame
     with one line for each window.
     """
 
@@ -48,6 +49,7 @@ class ViewAudit:
     remainder: int | None = None
     rejected_without_time: int | None = None
     retired: int | None = None
+    erased: int | None = None
     problems: list[WindowProblem] = field(default_factory=list)
     windows: DataFrame | None = field(default=None, repr=False, compare=False)
 

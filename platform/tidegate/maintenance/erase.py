@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
@@ -22,17 +23,22 @@ from tidegate.ingest.erased import erased
 from tidegate.ingest.ingest import StoredLog
 from tidegate.maintenance.erase_log import FoundRows, LogErasure
 from tidegate.maintenance.erase_reach import require_reach
+from tidegate.maintenance.erase_views import ViewErasure, mark_windows
 from tidegate.maintenance.erasing import Erasing, ErasingFile
 from tidegate.plan.upkeep_stages import EraseStage, ForgetStage, erasure_stages
+from tidegate.plan.versions import KEPT
 from tidegate.project.jobs.maintenance import load_maintenance
-from tidegate.sql.statements.row_condition import log_condition
+from tidegate.sql.statements.row_condition import log_condition, passed_condition
+from tidegate.views.revisions.erased_windows import marked
 from tidegate.wording import counted
 
 if TYPE_CHECKING:
-    from tidegate.iceberg.tables import Upkeep
+    from tidegate.iceberg.tables import StoredTable, Upkeep
+    from tidegate.maintenance.erase_reach import ReachedView
     from tidegate.runtime.context import Context
-    from tidegate.sql.catalog.objects import Relation
-    from tidegate.sql.statements.row_condition import LogCondition
+    from tidegate.runtime.stages import Stages
+    from tidegate.sql.catalog.objects import Relation, View
+    from tidegate.sql.statements.row_condition import RowsCondition
 
 #: Later than every snapshot and every file, ms.
 _ALL = 1 << 50
@@ -42,20 +48,19 @@ _PLACE = "WHERE"
 
 @dataclass
 class ErasedTable:
-    """What was done to one table, or would be. `files`: written again. `snapshots`: that went. `orphans`: files that no
-    snapshot knew."""
+    """What was done to one table, or would be. `rows`: that went; of a log also by outcome. `files`: written again.
+    `snapshots`: that went. `orphans`: files that no snapshot knew. `marked`: windows of a view that keep their
+    counts."""
 
     table: str
+    rows: int = 0
     on_time: int = 0
     late: int = 0
     rejected: int = 0
     files: int = 0
     snapshots: int = 0
     orphans: int = 0
-
-    @property
-    def rows(self) -> int:
-        return self.on_time + self.late + self.rejected
+    marked: int = 0
 
 
 @dataclass
@@ -74,7 +79,8 @@ class Erasure:
 
     @property
     def rows(self) -> int:
-        return sum(table.rows for table in self.tables)
+        """Of the source."""
+        return self.tables[0].rows if self.tables else 0
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -87,13 +93,16 @@ def erase(
     where: str | None = None,
     raw: Sequence[str] = (),
     *,
+    keep_aggregates: bool = False,
     dry_run: bool = False,
     notify: Callable[[str], None] = lambda text: None,
 ) -> Erasure:
-    """Erase the rows of a source or table that a condition finds, and say what was done.
+    """Erase the rows of a source or table that a condition finds, with the rows of views that come from them, and say
+    what was done.
 
     `where`: over its columns; None finishes what was interrupted. `raw`: also rejected rows whose raw text has one of
-    these texts. `dry_run`: only look. `notify`: told of each step as it begins.
+    these texts. `keep_aggregates`: views that only count and sum the rows stay as they are. `dry_run`: only look.
+    `notify`: told of each step as it begins.
     Raises TG509 for what is neither, TG512 if it has no log, TG1xx and TG2xx for what is no condition, TG571 if not
     everything can be reached, TG572 if nobody agrees, TG573 for another erasure than the one that was interrupted,
     TG508 if another process writes one of the tables.
@@ -105,11 +114,13 @@ def erase(
         if not dry_run:
             held.enter_context(context.lease(relation.name))
             held.enter_context(context.lease(relation.name, ".upkeep"))
-        begun = _begun(relation, file.read(), where, raw)
+        wanted = None if where is None else (where, tuple(raw), keep_aggregates)
+        begun = _begun(relation, file.read(), wanted)
         if begun is None and where is None:
             return Erasure(relation.name, notes=["no erasure was interrupted"])
         condition = log_condition(where or (begun.where if begun else ""), relation, _PLACE)
-        work = _SourceErasure(context, relation, condition, begun.raw if begun else tuple(raw), notify)
+        texts, keep = (begun.raw, begun.keep) if begun else (tuple(raw), keep_aggregates)
+        work = _SourceErasure(context, relation, condition, texts, keep, notify)
         if dry_run:
             work.look()
         else:
@@ -119,10 +130,10 @@ def erase(
 
 
 def _begun(
-    relation: Relation, begun: Erasing | None, where: str | None, raw: Sequence[str]
+    relation: Relation, begun: Erasing | None, wanted: tuple[str, tuple[str, ...], bool] | None
 ) -> Erasing | None:
-    """The erasure that was interrupted. Raises TG573 if another one is asked for."""
-    if begun is not None and where is not None and (begun.where, begun.raw) != (where, tuple(raw)):
+    """The erasure that was interrupted. Raises TG573 if another one is wanted."""
+    if begun is not None and wanted is not None and (begun.where, begun.raw, begun.keep) != wanted:
         raise TidegateError(
             "TG573",
             f'another erasure of rows of "{relation.name}" was interrupted, and has to be finished first: {begun.by} '
@@ -133,14 +144,15 @@ def _begun(
 
 
 class _SourceErasure:
-    """The erasure of rows of one source."""
+    """The erasure of rows of one source, and of the rows of views that come from them."""
 
     def __init__(
         self,
         context: Context,
         relation: Relation,
-        condition: LogCondition,
+        condition: RowsCondition,
         raw: Sequence[str],
+        keep: bool,
         notify: Callable[[str], None],
     ) -> None:
         stored = context.stored(relation.name)
@@ -149,21 +161,34 @@ class _SourceErasure:
                 "TG512", f'"{relation.name}" has no log yet', hint=f"tidegate run {relation.name}"
             )
         self._context, self._relation, self._notify = context, relation, notify
-        self._condition, self._raw = condition, tuple(raw)
+        self._condition, self._raw, self._keep = condition, tuple(raw), keep
         storage = context.project.storage
         self._log = StoredLog(context.tables, storage, relation, stored, storage.owner)
-        self._stages = context.stages(erasure_stages(relation, storage.namespace_of))
+        reach = require_reach(context, self._log, condition, keep)
+        self._views, self._keeping = reach.reached, reach.keeping
+        #: Their rows stay. But an earlier version of theirs, or the next one, may show what this one does not (E5).
+        self._staying = [*reach.keeping, *reach.above]
+        for reached in self._views:
+            # Before anything is changed it is known that each of them can be.
+            self._view(reached)
         self._table = ErasedTable(relation.name)
         self.done = Erasure(relation.name, tables=[self._table], notes=_left_to_others(relation))
 
     def look(self) -> None:
         """What `run` would do."""
-        require_reach(self._context, self._log, self._condition)
         found = self._find()
         self._table.files = len(found.files)
         self._say(found.sum)
         # The newest one alone would stay.
-        self._table.snapshots = max(len(self._log.table.snapshot_ids()) - 1, 0)
+        self._table.snapshots = _earlier(self._log.table)
+        for reached in self._views:
+            self._notify(f"{reached.view.name}: looking for the rows")
+            erasure = self._view(reached)
+            files = erasure.find()
+            name, rows = reached.view.name, sum(files.values())
+            self.done.tables.append(
+                ErasedTable(name, rows, files=len(files), snapshots=_earlier(erasure.table))
+            )
 
     def _find(self) -> FoundRows:
         self._notify(f"{self._relation.name}: looking for the rows")
@@ -172,58 +197,117 @@ class _SourceErasure:
         self.done.undecoded = found.undecoded
         return found
 
+    def _view(self, reached: ReachedView) -> ViewErasure:
+        condition = passed_condition(self._condition.text, self._relation, _PLACE, reached.names)
+        return ViewErasure(self._context, reached, condition)
+
     def _say(self, gone: Gone) -> None:
+        self._table.rows = gone.rows
         self._table.on_time, self._table.late, self._table.rejected = gone.on_time, gone.late, gone.rejected
 
     def run(self, file: ErasingFile, begun: Erasing | None) -> None:
-        """Everything, in an order in which each step can be done again."""
-        require_reach(self._context, self._log, self._condition)
-        found = self._find()
-        if begun is None:
-            self._ask(found)
-            at = self._context.clock().astimezone(UTC).isoformat(timespec="seconds")
-            begun = Erasing(uuid.uuid4().hex, self._condition.text, self._raw, asking(), at)
-            file.write(begun)
-        self._stages.carry_out(EraseStage, lambda _: self._remove(found, begun))
-        self._stages.carry_out(ForgetStage, lambda _: self._forget())
-        file.remove()
+        """Everything, in an order in which each step can be done again: first the log, for what is erased there comes
+        back to no view. Nobody else may write one of the tables until the end."""
+        with ExitStack() as held:
+            for view in [*(reached.view for reached in self._views), *self._staying]:
+                for part in ("", ".upkeep", "$next"):
+                    held.enter_context(self._context.lease(view.name, part))
+            found = self._find()
+            if begun is None:
+                self._ask(found)
+                at = self._context.clock().astimezone(UTC).isoformat(timespec="seconds")
+                text, own = self._condition.text, uuid.uuid4().hex
+                begun = Erasing(own, text, self._raw, asking(), at, self._keep)
+                file.write(begun)
+            stages = self._stages(self._relation)
+            stages.carry_out(EraseStage, lambda _: self._remove(found, begun))
+            stages.carry_out(ForgetStage, lambda _: self._forget(self._table, self._log.table))
+            for reached in self._views:
+                self._erase_view(reached)
+            for view in self._staying:
+                done = next((t for t in self.done.tables if t.table == view.name), ErasedTable(view.name))
+                self.done.tables += [] if done in self.done.tables else [done]
+                table = self._context.tables.open(self._context.identifier(view.name))
+                self._stages(view).carry_out(ForgetStage, partial(self._forget_versions, done, view, table))
+            file.remove()
+
+    def _stages(self, item: Relation | View) -> Stages:
+        return self._context.stages(erasure_stages(item, self._context.project.storage.namespace_of))
+
+    def _erase_view(self, reached: ReachedView) -> None:
+        done, erasure = ErasedTable(reached.view.name), self._view(reached)
+        self.done.tables.append(done)
+        stages = self._stages(reached.view)
+
+        def remove(_: EraseStage) -> None:
+            found = erasure.find()
+            self._notify(f"{done.table}: writing {counted(len(found), 'file')} again")
+            done.rows, done.files = sum(found.values()), erasure.remove(found)
+
+        stages.carry_out(EraseStage, remove)
+        stages.carry_out(ForgetStage, partial(self._forget_versions, done, reached.view, erasure.table))
+
+    def _forget_versions(self, done: ErasedTable, view: View, table: StoredTable, _: ForgetStage) -> None:
+        """Also the version that is built, which begins anew, and the earlier ones."""
+        self._context.forget_next(view.name)
+        table.current()
+        if table.property(KEPT) is not None:
+            table.set_properties({KEPT: "[]"})
+        self._forget(done, table)
 
     def _ask(self, found: FoundRows) -> None:
         rows = found.sum
         counts = {"on time": rows.on_time, "late": rows.late, "rejected": rows.rejected}
         told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "none"
-        name = self._relation.name
+        names = [self._relation.name, *(reached.view.name for reached in self._views)]
+        lines = [f"  {names[0]}: rows: {told}; {counted(len(found.files), 'file')} written again"]
+        lines += [f"  {name}: the rows that come from these" for name in names[1:]]
+        lines += [f"  {view.name}: keeps its counts and sums" for view in self._keeping]
         self._context.ask(
             "TG572",
-            f"these rows, and all earlier snapshots of {name}, are removed and can't be restored:\n"
-            f"  {name}: rows: {told}; {counted(len(found.files), 'file')} written again",
+            f"these rows, and all earlier snapshots of {', '.join(names)}, are removed and can't be restored:\n"
+            + "\n".join(lines),
             "tidegate erase --yes",
         )
 
     def _remove(self, found: FoundRows, begun: Erasing) -> None:
+        table, storage = self._log.table, self._context.project.storage
+        if found.files:
+            # Before: when the rows have gone, nobody can tell which windows held them.
+            known = any(one.erasure == begun.id for one in erased(table, storage).entries)
+            for view in self._keeping:
+                self._notify(f"{view.name}: marking windows")
+                mark_windows(self._context, view, self._erasure, begun, known)
         self._notify(f"{self._relation.name}: writing {counted(len(found.files), 'file')} again")
         self._table.files = self._erasure.remove(found, begun)
         # Of one that was interrupted, also what it had removed before.
-        table, storage = self._log.table, self._context.project.storage
         table.current()
-        own = [one.gone for one in erased(table, storage).entries if one.erasure == begun.id]
-        self._say(sum_of(own))
+        self._say(sum_of([one.gone for one in erased(table, storage).entries if one.erasure == begun.id]))
         self.done.id, self.done.by, self.done.at = begun.id, begun.by, begun.at
+        for view in self._keeping:
+            own = self._context.tables.open(self._context.identifier(view.name))
+            windows = {(w.start, w.end) for w in marked(self._context, own) if w.erasure == begun.id}
+            self.done.tables.append(ErasedTable(view.name, marked=len(windows)))
 
-    def _forget(self) -> None:
-        self._notify(f"{self._relation.name}: removing what earlier snapshots alone have")
+    def _forget(self, done: ErasedTable, table: StoredTable) -> None:
+        self._notify(f"{done.table}: removing what earlier snapshots alone have")
         storage, project = self._context.project.storage, self._context.project
         before = _ALL
         if not storage.on_this_machine:
             # No lease tells of the other machines: a batch of one of them has files that no snapshot knows yet.
-            policy = load_maintenance(project.root, project.variables).of(self._relation.name)
+            policy = load_maintenance(project.root, project.variables).of(done.table)
             before = int((self._context.clock().timestamp() - policy.orphans_after) * 1000)
             self.done.notes.append(
-                "files that tasks have written and that were never committed stay until they are "
+                f"files of {done.table} that tasks have written and that were never committed stay until they are "
                 f"{counted(int(policy.orphans_after // 3600), 'hour')} old: then tidegate upkeep removes them"
             )
-        upkeep = self._context.tables.upkeep(self._log.table.identifier, project.owner)
-        self._table.snapshots, self._table.orphans = forget_history(upkeep, before)
+        upkeep = self._context.tables.upkeep(table.identifier, project.owner)
+        done.snapshots, done.orphans = forget_history(upkeep, before)
+
+
+def _earlier(table: StoredTable) -> int:
+    """How many snapshots there are beside the newest one."""
+    return max(len(table.snapshot_ids()) - 1, 0)
 
 
 def forget_history(upkeep: Upkeep, orphans_before: int) -> tuple[int, int]:

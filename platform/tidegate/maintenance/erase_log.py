@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidegate.iceberg.layout import PROGRESS, REJECTED, quote, ticks_of
 from tidegate.iceberg.retire import OUTCOMES, Gone
-from tidegate.iceberg.table_change import TableChange
 from tidegate.ingest.erased import ErasedRows, recorded
 from tidegate.ingest.ingest import log_target
+from tidegate.maintenance.erase_files import GOES, write_without
 from tidegate.sql.dialect.inner_names import inner
-from tidegate.tasks.writer import WriteTask, run_task
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
     from tidegate.maintenance.erasing import Erasing
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import Relation
-    from tidegate.sql.statements.row_condition import LogCondition
+    from tidegate.sql.statements.row_condition import RowsCondition
 
 _HOUR_MICROS = 3_600_000_000
 #: Inside, beside the columns of the log.
-_GOES, _HOUR = inner("goes"), inner("hour")
+_HOUR = inner("hour")
 _PLACE = ("_source_partition", "_offset")
 
 
@@ -57,7 +56,9 @@ class LogErasure:
     """Works on the log as of its last commit; whoever changes it holds its lease. `raw`: a rejected row goes as well if
     its raw text, its reason or its key has one of these texts."""
 
-    def __init__(self, context: Context, log: StoredLog, condition: LogCondition, raw: Sequence[str]) -> None:
+    def __init__(
+        self, context: Context, log: StoredLog, condition: RowsCondition, raw: Sequence[str]
+    ) -> None:
         from pyspark.sql import functions as F
 
         self._context, self._log, self._table = context, log, log.table
@@ -77,7 +78,7 @@ class LogErasure:
         rows = self._rows()
         counts = [F.count_if(F.col("_outcome") == outcome).alias(outcome) for outcome in OUTCOMES]
         without_time = F.count_if(self._timeless()).alias("without_time")
-        marked = rows.where(F.col(_GOES))
+        marked = rows.where(F.col(GOES))
         by_file = marked.groupBy("_file", "_source_partition", _HOUR).agg(*counts, without_time).collect()
         offsets = self._offsets(rows) if by_file else {}
         entries: dict[tuple[str, int | None], Gone] = {}
@@ -86,8 +87,14 @@ class LogErasure:
             entries[key] = entries.get(key, Gone()).plus(Gone(on_time, late, rejected, 0, timeless))
         for key, count in offsets.items():
             entries[key] = entries[key].plus(Gone(offsets=count))
-        undecoded = rows.where(self._untold & ~F.col(_GOES)).count()
+        undecoded = rows.where(self._untold & ~F.col(GOES)).count()
         return FoundRows(tuple(sorted({row[0] for row in by_file})), entries, undecoded)
+
+    def going(self, time_column: str) -> DataFrame:
+        """The event times and outcomes of the rows that go."""
+        from pyspark.sql import functions as F
+
+        return self._rows().where(F.col(GOES)).select(quote(time_column), "_outcome")
 
     def _rows(self) -> DataFrame:
         """Every row that was judged, with its file, its hour, and whether it goes."""
@@ -95,7 +102,7 @@ class LogErasure:
 
         rows = self._context.tables.rows(self._table.identifier, self._base.id, with_file=True)
         rows = rows.where(F.col("_outcome") != PROGRESS)
-        return rows.withColumns({_GOES: self._goes, _HOUR: self._hour()})
+        return rows.withColumns({GOES: self._goes, _HOUR: self._hour()})
 
     def _hour(self) -> Column:
         from pyspark.sql import functions as F
@@ -117,8 +124,8 @@ class LogErasure:
         has as well it keeps the other row."""
         from pyspark.sql import functions as F
 
-        going = rows.where(F.col(_GOES)).groupBy(*_PLACE).agg(F.min(_HOUR).alias(_HOUR))
-        staying = rows.where(~F.col(_GOES)).select(*_PLACE)
+        going = rows.where(F.col(GOES)).groupBy(*_PLACE).agg(F.min(_HOUR).alias(_HOUR))
+        staying = rows.where(~F.col(GOES)).select(*_PLACE)
         lost = going.join(staying, list(_PLACE), "left_anti")
         found = lost.groupBy("_source_partition", _HOUR).count().collect()  # Bounded: as the entries.
         return {(row[0] or "", row[1]): row[2] for row in found}
@@ -126,35 +133,13 @@ class LogErasure:
     def remove(self, found: FoundRows, erasing: Erasing) -> int:
         """Write the files again without the rows, and replace them in one commit with the record; how many files there
         were. Raises TG502 if another process has committed to the log since it was looked at."""
-        from pyspark.sql import functions as F
-
         if not found.files:
             return 0
-        assert self._base.id is not None
         storage = self._context.project.storage
         target = log_target(self._table, storage, self._log.relation)
-        chosen = self._context.spark.createDataFrame([(path,) for path in found.files], "_file string")
-        rows = self._rows().join(F.broadcast(chosen), "_file", "left_semi").where(~F.col(_GOES))
-        names = [quote(name) for name in target.schema.names]
-        written = [file for task in run_task(rows.select(*names), WriteTask(target)) for file in task]
-        removed = self._table.files_at(set(found.files), self._base.id)
-        _require_all(self._table.identifier, found, written, removed)
         record = recorded(storage, self._table, _entries(found, erasing))
-        change = TableChange(properties=record)
-        self._table.append(written, target, self._base.facts, self._base, removed=removed, change=change)
-        return len(removed)
-
-
-def _require_all(
-    table: str, found: FoundRows, written: Sequence[dict[str, Any]], removed: Sequence[Any]
-) -> None:
-    """That no other row goes, and none stays that should go."""
-    before = sum(file.recordCount() for file in removed)
-    after = sum(file["rows"] for file in written)
-    if len(removed) != len(found.files) or before - after != found.sum.rows:
-        raise AssertionError(
-            f"{table}: {before} rows of {len(removed)} files became {after}, and {found.sum.rows} of "
-            f"{len(found.files)} were to be erased"
+        return write_without(
+            self._context, self._table, self._base, self._rows(), found.files, found.sum.rows, target, record
         )
 
 

@@ -4,16 +4,19 @@ that stays somewhere in silence is worse than an error."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.plan.upkeep_stages import state_of
+from tidegate.plan.versions import kept_versions, next_of
 from tidegate.project import Project
 from tidegate.project.project import environments
 from tidegate.sql.catalog.lineage import sources_of
-from tidegate.sql.catalog.objects import Relation, View
+from tidegate.sql.catalog.objects import Relation, View, reads
 from tidegate.sql.options.connectors import ReplayOptions
+from tidegate.sql.views.passed_columns import counts_only, passed_columns
 from tidegate.store.metadata import load_properties, table_names
 from tidegate.watermark import Expression
 
@@ -22,16 +25,39 @@ if TYPE_CHECKING:
     from tidegate.project import Storage
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.catalog import Catalog
-    from tidegate.sql.statements.row_condition import LogCondition
+    from tidegate.sql.statements.row_condition import RowsCondition
 
 
-def require_reach(context: Context, log: StoredLog, condition: LogCondition) -> None:
-    """Raise TG571 with all that holds rows of the log, or values of them, and is not reached."""
+@dataclass(frozen=True)
+class ReachedView:
+    """A view of which those rows go that come from rows that go: it has the columns of the condition as they are.
+    `names`: by their names in the source, what they are called in the view."""
+
+    view: View
+    stored: str
+    names: Mapping[str, str]
+
+
+@dataclass
+class ReadersOfLog:
+    """The stored views that read a log: `reached`, each after what it reads; and `keeping`: those whose counts and sums
+    over the rows stay. `above`: those that read only such views. `beyond`: in words, what is neither."""
+
+    reached: list[ReachedView] = field(default_factory=list)
+    keeping: list[View] = field(default_factory=list)
+    above: list[View] = field(default_factory=list)
+    beyond: list[str] = field(default_factory=list)
+
+
+def require_reach(context: Context, log: StoredLog, condition: RowsCondition, keep: bool) -> ReadersOfLog:
+    """The views that read the log. Raises TG571 with all that holds rows of it, or values of them, and is not reached.
+    `keep`: counts and sums may stay."""
     relation = log.relation
+    found = _readers(context, relation, condition, keep)
     reasons = [
         *_own(relation),
         *_names(log, condition),
-        *_readers(context.catalog, relation, context.project.storage),
+        *found.beyond,
         *_left(context, relation),
         *_branches(context, relation),
     ]
@@ -43,6 +69,7 @@ def require_reach(context: Context, log: StoredLog, condition: LogCondition) -> 
             f"erased:{lines}",
             hint='"Erasing a person\'s rows" (docs/erasure.md) says for each of them what can be done',
         )
+    return found
 
 
 def _own(relation: Relation) -> Iterator[str]:
@@ -56,7 +83,7 @@ def _own(relation: Relation) -> Iterator[str]:
         yield "the memory of the watermark strategy, which has values of the preceding rows (W11)"
 
 
-def _names(log: StoredLog, condition: LogCondition) -> Iterator[str]:
+def _names(log: StoredLog, condition: RowsCondition) -> Iterator[str]:
     """Names of partitions and of files may have the very value that rows are erased by; the log's progress has them."""
     columns = {name.casefold() for name in condition.columns}
     partitioned = getattr(log.relation.connector, "partition_columns", ())
@@ -69,16 +96,58 @@ def _names(log: StoredLog, condition: LogCondition) -> Iterator[str]:
             return
 
 
-def _readers(catalog: Catalog, relation: Relation, storage: Storage) -> Iterator[str]:
-    """What reads the log, over any number of views, and has a table or a place of its own."""
-    downstream = {relation.name, *(item.name for item in readers(catalog, relation))}
+def _readers(context: Context, relation: Relation, condition: RowsCondition, keep: bool) -> ReadersOfLog:
+    """See `ReadersOfLog`."""
+    catalog, wanted, found = context.catalog, set(condition.columns), ReadersOfLog()
+    own = {column.name for column in relation.columns}
+    # By object, what it calls the columns of the condition; None if it does not have all of them as they are.
+    names: dict[str, Mapping[str, str] | None] = {
+        relation.name: {name: name for name in wanted} if wanted <= own else None
+    }
     for item in readers(catalog, relation):
-        if load_properties(storage, item.name) is not None:
-            kind = "view" if isinstance(item, View) else "gate of WATERMARK(…)"
-            yield f"{item.name}: a {kind} that reads it"
-    for sink in catalog.sinks:
-        if sink.upstream in downstream:
-            yield f"{sink.name}: a sink that delivers rows to {sink.connector.connector} {sink.place}"
+        stored = context.stored(item.name)
+        if not any(name in names for name in reads(item)):
+            found.above += [item] if stored is not None and isinstance(item, View) else []
+            continue
+        shown = names[item.name] = _shown(item, names)
+        if (
+            isinstance(item, View)
+            and shown is None
+            and item.reads == (relation.name,)
+            and counts_only(item, wanted)
+        ):
+            if stored is None or keep:
+                # It stays as it is, and so does what reads it.
+                del names[item.name]
+                found.keeping += [] if stored is None else [item]
+            else:
+                found.beyond.append(
+                    f"{item.name}: counts and sums over the rows (--keep-aggregates keeps them)"
+                )
+        elif stored is not None and isinstance(item, View) and shown is not None:
+            found.reached.append(ReachedView(item, stored, shown))
+        elif stored is not None and isinstance(item, View):
+            columns = ", ".join(sorted(wanted)) or "a column of the condition"
+            found.beyond.append(f"{item.name}: a view whose rows do not show {columns} as they are")
+        elif stored is not None:
+            found.beyond.append(f"{item.name}: a gate of WATERMARK(…) that reads it")
+    found.beyond += [
+        f"{sink.name}: a sink that delivers rows to {sink.connector.connector} {sink.place}"
+        for sink in catalog.sinks
+        if sink.upstream in names
+    ]
+    return found
+
+
+def _shown(item: Relation | View, names: Mapping[str, Mapping[str, str] | None]) -> Mapping[str, str] | None:
+    """What a reader calls the columns of the condition; None if it does not have all of them as they are."""
+    if isinstance(item, Relation) or len(item.inputs) != 1:
+        return None
+    below = names.get(item.inputs[0].name)
+    if not below:
+        return None
+    passed = passed_columns(item)
+    return {n: passed[b] for n, b in below.items()} if set(below.values()) <= passed.keys() else None
 
 
 def readers(catalog: Catalog, relation: Relation) -> list[Relation | View]:
@@ -88,19 +157,31 @@ def readers(catalog: Catalog, relation: Relation) -> list[Relation | View]:
 
 def _left(context: Context, relation: Relation) -> Iterator[str]:
     """Stored tables that read it, and that nothing defines any more."""
-    known = {o.name for o in context.catalog.order()}
+    # What is built of a view's next version goes with the view's past, and so do its earlier versions.
+    reading = {o.name for o in readers(context.catalog, relation)}
+    known = {name for one in reading for name in (one, next_of(one))}
+    defined = {o.name for o in context.catalog.order()}
     storage = context.project.storage
+    # (A gate of another source is defined, and reads that one.)
+    known |= {o.name for o in context.catalog.order() if isinstance(o, Relation)}
     for name in _undefined(storage, storage.namespace_of(relation.name), known, [relation.name]):
-        yield f"{name}: a stored table that reads it, and that no file defines any more"
+        if name in defined:
+            yield f"{name}: earlier results of this view, which read it then"
+        else:
+            yield f"{name}: a stored table that reads it, and that no file defines any more"
 
 
 def _undefined(storage: Storage, namespace: str, known: set[str], of: Iterable[str]) -> list[str]:
-    """The tables of a namespace that are not `known`, and that read one `of` these, or another one that does."""
+    """The tables of a namespace that are not `known`, and that read one `of` these, or another one that does, or of
+    which an earlier version does."""
     inputs: dict[str, set[str]] = {}
     for name in table_names(storage, namespace):
-        text = (load_properties(storage, name, namespace) or {}).get("tidegate.inputs")
-        if text is not None:
-            inputs[name] = set(json.loads(text))
+        properties = load_properties(storage, name, namespace) or {}
+        texts = [properties, *(one.definition for one in kept_versions(properties))]
+        inputs[name] = {one for text in texts for one in json.loads(text.get("tidegate.inputs") or "[]")}
+        if properties.get("tidegate.kind") == "gate" and name not in known:
+            # Its table does not say what it reads. It may be this.
+            inputs[name] |= set(of)
     found = set(of)
     while more := {name for name, own in inputs.items() if name not in found and own & found}:
         found |= more
@@ -126,7 +207,7 @@ def _branches(context: Context, relation: Relation) -> Iterator[str]:
             for item in readers(catalog, relation)
             if load_properties(other.storage, item.name) is not None
         ]
-        known = {item.name for item in catalog.order()}
-        stored += _undefined(other.storage, other.env.warehouse.namespace, known, [relation.name])
-        if stored:
-            yield f'environment "{name}": {", ".join(stored)}'
+        # Also by an earlier version, and what no file defines any more.
+        every = _undefined(other.storage, other.env.warehouse.namespace, set(), [relation.name])
+        if found := sorted({*stored, *every}):
+            yield f'environment "{name}": {", ".join(found)}'

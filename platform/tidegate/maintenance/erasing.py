@@ -20,13 +20,14 @@ _NAME = "erasing.json"
 @dataclass(frozen=True)
 class Erasing:
     """`id`: of the erasure. `where`: its condition, as written. `raw`: texts that the raw text of a rejected row may
-    have. `by`: who asked; `at`: when, ISO in UTC."""
+    have. `by`: who asked; `at`: when, ISO in UTC. `keep`: whether counts and sums over the rows stay."""
 
     id: str
     where: str
     raw: tuple[str, ...]
     by: str
     at: str
+    keep: bool = False
 
 
 class ErasingFile:

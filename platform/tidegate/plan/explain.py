@@ -100,8 +100,8 @@ def explain(
     """The plan of source, table, view or sink `name` (or of a definition). Raises TG201 for an unknown name.
 
     `command`: of which command it is the plan; `amend`, `backfill` and `rebuild` are those of a view alone, `cleanup`
-    of a table with a PRIMARY KEY, `erase` of a source or table, and change nothing of the plan of anything else.
-    `marks`: how far the sources and views in it are, if that was looked up; those without a watermark yet are absent.
+    of a table with a PRIMARY KEY, and change nothing of the plan of anything else. `marks`: how far the sources and
+    views in it are, if that was looked up; those without a watermark yet are absent.
     """
     found = (catalog.sinks.find(name) or look_up(catalog, name)) if isinstance(name, str) else name
     if isinstance(found, Sink):

@@ -235,7 +235,7 @@ def command_stages(
         return tuple(live_stages(catalog, found, namespace))
     if isinstance(found, Relation | View) and command == "upkeep":
         return upkeep_stages(found, namespace)
-    if isinstance(found, Relation) and command == "erase":
+    if isinstance(found, Relation | View) and command == "erase":
         return erasure_stages(found, namespace)
     if isinstance(found, Relation) and found.primary_key and command == "cleanup":
         return cleanup_stages(found, namespace)

@@ -15,6 +15,7 @@ from tidegate.sql.views.repeatable import order_dependent
 from tidegate.views.inputs import Pinned
 from tidegate.views.revisions.amend_report import GROUPS, LATE_ROWS
 from tidegate.views.revisions.comparable import Range, among
+from tidegate.views.revisions.erased_windows import marked_windows
 from tidegate.views.revisions.revisions import NUMBER, UPTO, beside_units, latest, units, without_units
 from tidegate.views.slices import read, run_sql
 from tidegate.watermark import window_is_closed
@@ -51,6 +52,10 @@ class AmendmentComparison:
         view, keys = self._view, [quote(name) for name in units(self._view)]
         then = self._context.tables.rows(self._stored, self._base.id)
         then = among(then.where(~F.col("_open")), view, ranges)
+        held = marked_windows(self._context, view, self._context.tables.open(self._stored))
+        if held is not None:
+            # Their rows are gone, and what is stored of them is all there is (E9).
+            now, then = (without_units(frame, held, view) for frame in (now, then))
         skipped = order_dependent(view)
         names = [
             "_window_start",

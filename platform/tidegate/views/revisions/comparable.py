@@ -15,6 +15,7 @@ from tidegate.plan.gaps import RETAINED_FROM, gaps
 from tidegate.sql.catalog.objects import Relation
 from tidegate.tables.lives import state_identifier
 from tidegate.views.inputs import Pinned
+from tidegate.views.revisions.erased_windows import marked_windows
 from tidegate.views.revisions.revisions import AMENDMENT, UPTO, latest, with_units, without_units
 from tidegate.views.slices import evaluate, read
 
@@ -44,7 +45,7 @@ def as_stored(
 ) -> tuple[DataFrame, float | None, DataFrame | None]:
     """The query over what the stored rows were computed from: rows on time, and in windows that were amended the late
     ones that they have absorbed. Second: as of `batch`. Third: the windows that are left out of it, because they were
-    amended longer ago than the newest `most` times (None: none are).
+    amended longer ago than the newest `most` times, or held rows that were erased (None: none are).
     """
     now, since = batch(context, view, pinned, frontier, notes, ranges)
 
@@ -52,6 +53,12 @@ def as_stored(
         return batch(context, view, pinned, frontier, [], ranges, late)[0]
 
     whole, unknown = with_absorbed(context, view, stored, now, compute, notes, ranges, most)
+    held = marked_windows(context, view, context.tables.open(stored))
+    if held is not None:
+        notes.append("windows that held erased rows are not recomputed")
+        whole, bounds = without_units(whole, held, view), held.select("_window_start", "_window_end")
+        known = None if unknown is None else unknown.select("_window_start", "_window_end")
+        unknown = bounds if known is None else known.unionByName(bounds)
     return whole, since, unknown
 
 

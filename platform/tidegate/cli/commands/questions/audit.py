@@ -105,6 +105,8 @@ def _show_accounts(console: Console, view: ViewAudit) -> None:
         ("still open", view.still_open, "rows in windows that are not final yet"),
         ("no time", view.rejected_without_time, "rejected rows that belong to no window"),
     ]
+    if view.erased:
+        rows.append(("erased", view.erased, "of the raw rows: their windows keep the counts, and are marked"))
     if view.retired:
         rows.append(("retired", view.retired, "rows beyond their retention; their windows are not compared"))
     title = f"{view.view}: {view.closed_windows or 0:,} final windows, up to {view.frontier}"

@@ -14,41 +14,57 @@ if TYPE_CHECKING:
     from tidegate.maintenance.erase import ErasedTable, Erasure
 
 
+_Where = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="WHERE …",
+        help="Which rows: WHERE and a condition over the columns. Put it in double quotes if it contains a text.",
+        show_default=False,
+    ),
+]
+_Raw = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--raw",
+        metavar="TEXT",
+        help="Also erase rejected rows whose raw text contains TEXT. Can be repeated.",
+        show_default=False,
+    ),
+]
+_KeepAggregates = Annotated[
+    bool,
+    typer.Option(
+        "--keep-aggregates",
+        help="Leave the results of views that only count and sum the rows as they are, and mark their windows. "
+        "Without this option, nothing is erased if there is such a view.",
+    ),
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show how many rows would be erased, but write nothing.")
+]
+_Resume = Annotated[
+    bool, typer.Option("--resume", help="Finish an erasure that was interrupted; no condition is needed.")
+]
+
+
 @guarded
 def erase(
     call: Invocation,
     name: Annotated[str, typer.Argument(help="A source or table.", show_default=False)],
-    where: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="WHERE …",
-            help="Which rows: WHERE and a condition over the columns. Put it in double quotes if it contains a text.",
-            show_default=False,
-        ),
-    ] = None,
-    raw: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--raw",
-            metavar="TEXT",
-            help="Also erase rejected rows whose raw text contains TEXT. Can be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show how many rows would be erased, but write nothing.")
-    ] = False,
+    where: _Where = None,
+    raw: _Raw = None,
+    keep_aggregates: _KeepAggregates = False,
+    dry_run: _DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", help="Agree without being asked.")] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Finish an erasure that was interrupted; no condition is needed.")
-    ] = False,
+    resume: _Resume = False,
 ) -> int:
     """Erase the rows of a person, for example on a request under the GDPR, from the on-time, late and rejected rows of
-    a source, and remove all earlier snapshots and files that contain them. The rows cannot be restored.
+    a source and from views that show the columns of the condition, and remove all earlier snapshots and files that
+    contain them. The rows cannot be restored.
 
     It asks first. A record remains of who asked, when, and how many rows of which partition and hour, so that audits
     still find no difference. If a place with such rows cannot be reached, nothing is erased. Stop runs and live mode
-    of this source first.
+    first.
 
     Example: tidegate erase orders "WHERE customer = 'ann'" --dry-run
 
@@ -68,7 +84,13 @@ def erase(
 
         session.confirm = agreeing if yes else asked if sys.stdin.isatty() else None
         done = erase_rows(
-            session, name, condition, tuple(raw or ()), dry_run=dry_run, notify=call.console.note
+            session,
+            name,
+            condition,
+            tuple(raw or ()),
+            keep_aggregates=keep_aggregates,
+            dry_run=dry_run,
+            notify=call.console.note,
         )
     call.console.document({"dry_run": dry_run} | done.to_dict(), "\n".join(_lines(done, dry_run)))
     for note in done.notes:
@@ -96,6 +118,8 @@ def _lines(done: Erasure, dry_run: bool) -> list[str]:
 
 
 def _said(table: ErasedTable, dry_run: bool) -> str:
+    if table.marked:
+        return f"{table.table}: {counted(table.marked, 'window')} marked; the counts and sums stay"
     counts = {"on time": table.on_time, "late": table.late, "rejected": table.rejected}
     rows = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     found = f"{counted(table.rows, 'row')}{f' ({rows})' if rows else ''}"

@@ -1,0 +1,100 @@
+"""The windows of a view that held erased rows, and that keep their counts and sums (E9).
+
+Nobody can compute such a window again: its rows are gone. So it is marked: audits count the erased rows by the marks,
+and neither audits nor backfills nor amendments compare its values. The marks are a small file beside the view's data,
+which the table's properties name; they have numbers, and nothing of the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, fields
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidegate.project.object_store import make_folder
+from tidegate.sql.dialect.inner_names import inner
+from tidegate.tasks.parquet.parquet import open_file
+from tidegate.watermark import TimeKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from tidegate.iceberg.tables import StoredTable
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import View
+
+#: Table property: which file has the marks, and of which results (`StoredTable.uuid`) they are.
+MARKS = "tidegate.erased-windows"
+#: Beside the bounds of a marked window: how many rows of it were erased.
+ERASED = inner("erased")
+_FOLDER = "erased"
+
+
+@dataclass(frozen=True)
+class MarkedWindow:
+    """Erased rows of one window, whose bounds are ticks. `erasure`: the id of the erasure."""
+
+    erasure: str
+    start: int
+    end: int
+    on_time: int
+    late: int
+    rejected: int
+
+
+def marked(context: Context, table: StoredTable) -> list[MarkedWindow]:
+    """The marks of a view's results, as of the last `current()`; of earlier results (R4) none."""
+    text = table.property(MARKS)
+    facts = {} if text is None else json.loads(text)
+    if facts.get("of") != table.uuid:
+        return []
+    filesystem, path = context.project.storage.filesystem(f"{table.location}/{_FOLDER}/{facts['file']}")
+    with open_file(filesystem, path) as file:
+        rows = file.read(use_threads=False).to_pylist()
+    return [MarkedWindow(*(row[f.name] for f in fields(MarkedWindow))) for row in rows]
+
+
+def mark(context: Context, table: StoredTable, windows: Iterable[MarkedWindow]) -> None:
+    """Have these marks and no others, in a commit of their own. (What had marks before may be read just now: a file
+    that no property names any more is small, and has nothing of anybody.)"""
+    filesystem, folder = context.project.storage.filesystem(f"{table.location}/{_FOLDER}")
+    make_folder(filesystem, folder)
+    name = f"windows-{uuid.uuid4().hex}.parquet"
+    kinds = {f.name: pa.string() if f.name == "erasure" else pa.int64() for f in fields(MarkedWindow)}
+    columns = list(zip(*map(astuple, windows), strict=True)) or [()] * len(kinds)
+    rows = pa.table([pa.array(c, k) for c, k in zip(columns, kinds.values(), strict=True)], names=list(kinds))
+    pq.write_table(rows, f"{folder}/{name}", filesystem=filesystem)
+    table.set_properties({MARKS: json.dumps({"of": table.uuid, "file": name})})
+
+
+def marked_windows(context: Context, view: View, table: StoredTable) -> DataFrame | None:
+    """The bounds of the marked windows, each once, with `ERASED`; None if there are none."""
+    from pyspark.sql import functions as F
+
+    found = marked(context, table)
+    if not found:
+        return None
+    rows = [(one.start, one.end, one.on_time + one.late + one.rejected) for one in found]
+    frame = context.spark.createDataFrame(rows, "s bigint, e bigint, n bigint")
+    sums = frame.groupBy("s", "e").agg(F.sum("n").alias(ERASED))
+    bounds = [_time("s", view.kind).alias("_window_start"), _time("e", view.kind).alias("_window_end")]
+    return sums.select(*bounds, ERASED)
+
+
+def _time(column: str, kind: TimeKind) -> Column:
+    """Ticks as a time."""
+    from pyspark.sql import functions as F
+
+    ticks = F.col(column)
+    if kind is TimeKind.DATE:
+        return F.date_from_unix_date(ticks.cast("int"))
+    if kind is TimeKind.EPOCH:
+        return ticks
+    # The session's zone is UTC, so the wall time is that of UTC.
+    time = F.timestamp_micros(ticks)
+    return time if kind is TimeKind.TIMESTAMPTZ else time.cast("timestamp_ntz")
