@@ -72,7 +72,7 @@ def play(script: Script) -> Played:
     before = sys.unraisablehook
     sys.unraisablehook = lambda found: None if _is_met(found.exc_value) else before(found)
     try:
-        return _Play(script).play()
+        return Play(script).play()
     finally:
         sys.unraisablehook = before
 
@@ -82,7 +82,9 @@ def _is_met(error: BaseException | None) -> bool:
     return isinstance(error, Killed | InjectedError)
 
 
-class _Play:
+class Play:
+    """One history while it is played."""
+
     def __init__(self, script: Script) -> None:
         rng = Random(script.seed)
         chooser = Chooser(rng, script.faults, script.wishes, script.share)
@@ -102,17 +104,23 @@ class _Play:
         self._arrived = 0
         self._drivers = 0
 
-    def play(self) -> Played:
+    def play(self, first: int = 0, known: Callable[[int], bool] = lambda number: False) -> Played:
+        """Its acts from the `first` one on. `known`: asked after each act whether all that may follow was played; then
+        upkeep removes what is left behind, and that is all."""
         wrong = None
         with self.outside.holds(), failing(self.outside):
             try:
-                for number, act in enumerate(self._script.acts):
+                for number, act in enumerate(self._script.acts[first:], first):
                     self.outside.begin(number)
                     self.world.broker.arrive()
                     self._do(act)
                     if self.checks.wrong is not None:
                         raise self.checks.wrong
-                self._end()
+                    if known(number):
+                        self._upkeep(self._last())
+                        break
+                else:
+                    self._end()
             except Wrong as error:
                 wrong = str(error)
             finally:
@@ -277,13 +285,8 @@ class _Play:
 
     def _end(self) -> None:
         """Faults end, and the next run makes everything good."""
-        for driver in list(self.world.drivers):
-            self.ended(driver)
-        self.outside.pass_time(3600)
-        self.outside.begin(len(self._script.acts))
-        self.outside.driver = self.driver("c", True)
+        session = self._last()
         try:
-            session = self._sessions[self.outside.driver.name] = self.world.open()
             self._restore(session)
             session.run()
             if not self.checks.exact:
@@ -301,6 +304,16 @@ class _Play:
             for name in self._script.pipeline.views if not self.checks.exact else ():
                 if VIEWS[name].windows is not None:
                     revisions(self.checks, session, VIEWS[name])
+
+    def _last(self) -> Session:
+        """Of a new process, when all others have ended."""
+        for driver in list(self.world.drivers):
+            self.ended(driver)
+        self.outside.pass_time(3600)
+        self.outside.begin(len(self._script.acts))
+        self.outside.driver = self.driver("c", True)
+        session = self._sessions[self.outside.driver.name] = self.world.open()
+        return session
 
     def _upkeep(self, session: Session) -> None:
         """What has been left behind goes, once it is old enough, and nothing else does."""

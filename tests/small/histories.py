@@ -54,6 +54,18 @@ class History:
             found *= comb(len(one) + len(other), len(one))
         return found
 
+    @property
+    def mirrored(self) -> History:
+        """The same with the names of the partitions exchanged."""
+        return History(tuple((other, one) for one, other in self.batches), self.backlog)
+
+    @property
+    def stands_for(self) -> int:
+        """Of how many histories that differ in the names of partitions it is the one to be played: of itself and its
+        mirror, of itself alone, or of none."""
+        mine, other = repr(self.batches), repr(self.mirrored.batches)
+        return 1 if mine == other else 2 if mine < other else 0
+
 
 def cuts(one: int, other: int) -> Iterator[tuple[tuple[int, int], ...]]:
     """Every way to read so many rows of either partition in batches of a row at least."""

@@ -3,6 +3,8 @@
 python -m tests.small.run                    # everything
 python -m tests.small.run log windows        # of these kinds
 python -m tests.small.run --list             # what there is, and what was played
+python -m tests.small.run --processes 2      # by two processes
+python -m tests.small.run --write-docs       # what was played, into docs/simulator.md
 """
 
 from __future__ import annotations
@@ -10,19 +12,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
-from functools import partial
-from itertools import islice
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 
 from tests.mutants.tree import digest, files
-from tests.small import agree, groups, tables
-from tests.small.gate import Setting, played
-from tests.small.histories import TIMES, History, histories
-from tests.small.log_walk import LogWalk
+from tests.small.page import PAGE, figures, write
+from tests.small.portions import KINDS, Portion, kind, portions
 from tests.small.walk import Counted, WrongError
 
 #: Where a run takes down what it has done, and what that depends on.
@@ -31,104 +33,8 @@ _PLAYED = (
     "platform/",
     *(f"tests/{one}" for one in ("small/", "simulate/", "inprocess/", "oracles/", "support/worlds")),
 )
-KINDS = ("oracles", "log", "windows", "amend", "tables")
-#: Histories that the oracles answer at once.
-_AT_ONCE = 10_000
-_VIEWS = ("tumbling", "hopping", "visits", "sorted")
-
-Portion = tuple[str, Callable[[], Counted]]
-
-
-def oracles_agree(worlds: list[agree.World], as_tables: bool) -> Counted:
-    """Ask both oracles about these worlds."""
-    started = time.process_time()
-    if as_tables:
-        one, other = agree.tables_by_sql(worlds), agree.tables_by_steps(worlds)
-    else:
-        one, other = agree.answers_by_sql(worlds), agree.answers_by_steps(worlds)
-    if found := agree.differences(one, other, worlds):
-        raise WrongError("\n".join(found))
-    orders = sum(world.history.arrivals for world in worlds)
-    return Counted(orders, len(worlds), len(worlds), round(time.process_time() - started, 1))
-
-
-def with_deletes(history: History) -> Iterator[agree.World]:
-    """The history of one key and of two, where nothing, the last row, and the first row of each partition deletes."""
-    places = [(partition, offset) for _, partition, offset, _ in history.rows()]
-    for keys in (1, 2):
-        for deletes in ([], places[-1:], [place for place in places if place[1] == 0]):
-            yield agree.World(history, deletes=frozenset(deletes), keys=keys)
-
-
-def portions() -> Iterator[Portion]:
-    """All that there is to play, what is quick first."""
-    yield from _of_oracles()
-    yield from _of_logs()
-    yield from _of_groups()
-
-
-def _of_oracles() -> Iterator[Portion]:
-    for strategy in agree.STRATEGIES:
-        for number, chunk in enumerate(_chunks(histories(TIMES, 4))):
-            worlds = partial(_worlds, chunk, strategy)
-            yield f"oracles {strategy} {number}", partial(_asked, worlds, False)
-    for number, chunk in enumerate(_chunks(histories((0, 1, 2), 4))):
-        yield f"oracles tables {number}", partial(_asked, partial(_deleting, chunk), True)
-
-
-def _worlds(chunk: list[History], strategy: str) -> list[agree.World]:
-    return [agree.World(history, strategy) for history in chunk]
-
-
-def _deleting(chunk: list[History]) -> list[agree.World]:
-    return [world for history in chunk for world in with_deletes(history)]
-
-
-def _asked(worlds: Callable[[], list[agree.World]], as_tables: bool) -> Counted:
-    return oracles_agree(worlds(), as_tables)
-
-
-def _chunks(given: Iterator[History]) -> Iterator[list[History]]:
-    while chunk := list(islice(given, _AT_ONCE)):
-        yield chunk
-
-
-def _of_logs() -> Iterator[Portion]:
-    settings = [Setting(strategy) for strategy in agree.STRATEGIES] + [Setting(expires=True)]
-    for setting in settings:
-        name = "table" if setting.expires else setting.strategy
-        for times, most, late in (
-            ((0, 1, 2), 2, True),
-            (TIMES, 2, True),
-            ((0, 1, 2), 3, False),
-            (TIMES, 3, False),
-        ):
-            walk = LogWalk(setting, times, most, late)
-            yield f"log {name} {most} rows of {len(times)} times{', late commits' if late else ''}", walk.walk
-    for most, late in ((4, False), (3, True)):
-        walk = LogWalk(Setting(), (0, 2), most, late)
-        yield f"log delayed {most} rows of 2 times{', late commits' if late else ''}", walk.walk
-
-
-def _of_groups() -> Iterator[Portion]:
-    """Whole runs, with each crash: of two rows, then of three and of four."""
-    for most, times in ((2, groups.SECONDS), (3, groups.SECONDS), (4, (0, 15, 35))):
-        name = f"{most} rows"
-        for number, group in enumerate(groups.groups(histories(times, most), most)):
-            yield f"windows {name} {number}", partial(_timed, groups.walked, group, _VIEWS)
-            yield (
-                f"amend {name} {number}",
-                partial(_timed, groups.walked, group, ("tumbling", "hopping"), True),
-            )
-        for number, one in enumerate(tables.groups(histories(tables.SECONDS, most), most)):
-            yield f"tables {name} {number}", partial(_timed, tables.walked, one)
-
-
-def _timed(walk: Callable[..., Counted], *given: object) -> Counted:
-    started = time.process_time()
-    found = walk(*given)
-    found.seconds = round(time.process_time() - started, 1)
-    return found
+#: Portions after which a process is a new one: each session that it has opened stays in its memory.
+_TASKS = 8
 
 
 class Progress:
@@ -152,13 +58,12 @@ class Progress:
         new.write_text(json.dumps({"version": self._version, "done": done}), "utf-8")
         os.replace(new, self._path)
 
-    def of(self, kind: str) -> Counted:
-        """All of a kind."""
-        total = Counted()
+    def totals(self) -> dict[str, Counted]:
+        """All of each kind."""
+        found = {kind: Counted() for kind in KINDS}
         for name, counted in self.done.items():
-            if name.partition(" ")[0] == kind:
-                total.add(counted)
-        return total
+            found[kind(name)].add(counted)
+        return found
 
 
 def main(given: list[str] | None = None) -> int:
@@ -166,57 +71,106 @@ def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.small.run", description="Every small world")
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"only these: {', '.join(KINDS)}")
     parser.add_argument("--named", default="", help="only portions whose names have this")
+    parser.add_argument("--processes", type=int, default=1, help="how many processes share the portions (1)")
     parser.add_argument("--progress", type=Path, default=PROGRESS, help=f"what was done ({PROGRESS})")
     parser.add_argument("--afresh", action="store_true", help="forget what was done before")
     parser.add_argument("--list", action="store_true", help="print the portions, and which were played")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="put the figures of what was played into docs/simulator.md"
+    )
     asked = parser.parse_args(given)
     if unknown := set(asked.kinds) - set(KINDS):
         parser.error(f"no such kind: {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if asked.afresh:
         asked.progress.unlink(missing_ok=True)
     progress = Progress(asked.progress)
-    wanted = [
-        (name, play)
-        for name, play in portions()
-        if name.partition(" ")[0] in (asked.kinds or KINDS) and asked.named in name
-    ]
+    wanted = [name for name, _ in portions(asked.kinds or KINDS) if asked.named in name]
     if asked.list:
-        for name, _ in wanted:
+        for name in wanted:
             print(name + (": played" if name in progress.done else ""))
         return 0
-    wrong = _play(wanted, progress)
-    figures = {kind: progress.of(kind) for kind in KINDS}
+    if asked.write_docs:
+        write(PAGE, progress.totals(), sum(name not in progress.done for name in wanted))
+        return 0
+    wrong = play_all(wanted, progress, asked.processes)
+    left = sum(name not in progress.done for name in wanted)
     if asked.json:
-        left = sum(name not in progress.done for name, _ in wanted)
-        print(json.dumps({"wrong": wrong, "left": left} | {k: asdict(v) for k, v in figures.items()}))
+        totals = {name: asdict(counted) for name, counted in progress.totals().items()}
+        print(json.dumps({"wrong": wrong, "left": left} | totals))
     else:
-        for kind, one in figures.items():
-            print(
-                f"{kind:8} {one.cases:>16,} cases, {one.worlds:>10,} distinct states, {one.moves:>10,} played, "
-                f"{one.seconds:>8,.0f} CPU-seconds"
-            )
+        print(figures(progress.totals(), left))
         print("\n".join(wrong) if wrong else "every promise was kept")
     return 1 if wrong else 0
 
 
-def _play(wanted: list[Portion], progress: Progress) -> list[str]:
-    from tests.inprocess.session import without_a_jvm
-
-    wrong = []
-    for name, play in wanted:
-        if name in progress.done:
-            continue
-        try:
-            with played() if name.startswith("log") else without_a_jvm():
-                counted = play()
-        except WrongError as error:
-            wrong.append(f"{name}: {error}")
+def play_all(wanted: Sequence[str], progress: Progress, processes: int) -> list[str]:
+    """Play the portions that were not played. Returns what was wrong."""
+    wrong: list[str] = []
+    waiting = [name for name in wanted if name not in progress.done]
+    whole, began, shown = len(waiting), time.monotonic(), 0.0
+    for name, found in _played(waiting, processes):
+        if isinstance(found, str):
+            wrong.append(f"{name}: {found}")
             print(wrong[-1], file=sys.stderr)
             continue
-        progress.add(name, counted)
-        print(f"{name}: {counted.cases:,} cases, {counted.seconds:,.1f} CPU-seconds", file=sys.stderr)
+        progress.add(name, found)
+        if time.monotonic() - shown > 10:
+            shown = time.monotonic()
+            print(_said(progress, wanted, whole, shown - began, wrong), file=sys.stderr)
     return wrong
+
+
+def _played(waiting: Sequence[str], processes: int) -> Iterator[tuple[str, Counted | str]]:
+    """What has become of each."""
+    together = processes * _TASKS
+    for start in range(0, len(waiting), together):
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            running = {pool.submit(play, name): name for name in waiting[start : start + together]}
+            try:
+                yield from ((running[done], done.result()) for done in as_completed(running))
+            except BaseException:
+                # Who stops the run stops its processes: they end with the portions that they have begun.
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def _said(
+    progress: Progress, wanted: Sequence[str], waited: int, seconds: float, wrong: Sequence[str]
+) -> str:
+    """Where the run stands."""
+    done = sum(name in progress.done for name in wanted)
+    now = done - (len(wanted) - waited)
+    left = (len(wanted) - done) * seconds / max(now, 1) / 60
+    cpu = sum(counted.seconds for counted in progress.done.values())
+    return (
+        f"{done:,} of {len(wanted):,} portions, {cpu:,.0f} CPU-seconds, {left:.0f} minutes left; "
+        f"{len(wrong)} failed"
+    )
+
+
+def play(name: str) -> Counted | str:
+    """Play one portion in this process: what was counted, or what was wrong."""
+    import gc
+
+    from tests.inprocess.session import without_a_jvm
+    from tests.small.gate import played
+
+    # Else a tenth of the time is spent on looking for garbage among what stays.
+    gc.set_threshold(20_000, 20, 50)
+    walk = dict(_portions(kind(name)))[name]
+    try:
+        with played() if kind(name) == "log" else without_a_jvm():
+            return walk()
+    except WrongError as error:
+        return str(error)
+
+
+@cache
+def _portions(of: str) -> list[Portion]:
+    """Those of a kind."""
+    return list(portions([of]))
 
 
 if __name__ == "__main__":

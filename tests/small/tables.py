@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 
 from tests.oracles.tables import Change, Table
 from tests.simulate.scripts.pipelines import DELAY, as_json, seconds
 from tests.simulate.world.driver import World
-from tests.simulate.world.outside import KILLED_AFTER, KILLED_BEFORE, Chooser, Driver, Fault, Killed, Outside
-from tests.small.groups import Published
+from tests.simulate.world.outside import LOST, Chooser, Driver, Fault, Killed, Outside
+from tests.small.crashes import Ends, Noting, Plays, played
+from tests.small.groups import Published, cut
 from tests.small.histories import PARTITIONS, History
+from tests.small.judging import judged_once
+from tests.small.left import Left, States
 from tests.small.walk import Counted, WrongError
 
 _SQL = """CREATE TABLE items (k INT, id INT, ts TIMESTAMP, p VARCHAR, PRIMARY KEY (k),
@@ -26,29 +30,29 @@ CREATE MATERIALIZED VIEW counted AS SELECT k, id, ts FROM items EMIT ON WINDOW C
 #: Seconds: where a change is judged, below the watermark, at it, and above.
 SECONDS = (0, 15, 20, 35)
 
+#: Rows of a table or a view: (key, id, time).
 Shown = Counter[tuple[int, int, int]]
 
 
-@dataclass
+@dataclass(frozen=True)
 class TableGroup:
     """Worlds of which each publishes the same watermarks by the rules of such a table."""
 
     published: Published
-    worlds: list[History]
+    worlds: tuple[History, ...]
+
+    @property
+    def backlog(self) -> bool:
+        return self.worlds[0].backlog
 
 
 def groups(histories: Iterable[History], batches: int) -> list[TableGroup]:
-    """Those that have rows in each batch."""
-    found: dict[Published, list[History]] = defaultdict(list)
+    """As `tests.small.groups.groups`."""
+    found: dict[tuple[bool, Published], list[History]] = defaultdict(list)
     for history in histories:
-        # (Who comes later begins at G, and a backlog is one run: batches come one by one here.)
-        if not history.backlog:
-            found[_published(history, batches)].append(history)
-    return [
-        TableGroup(marks, worlds)
-        for marks, worlds in found.items()
-        if max(len(world.batches) for world in worlds) == batches
-    ]
+        if history.stands_for:
+            found[history.backlog, _published(history, batches)].append(history)
+    return [TableGroup(cut(marks, worlds), tuple(worlds)) for (_, marks), worlds in found.items()]
 
 
 def _published(history: History, batches: int) -> Published:
@@ -72,45 +76,100 @@ def _key(world: int, offset: int) -> int:
     return 2 * world + offset % 2
 
 
+# -- by the oracle ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Of a group: the file of each batch, and what the table and the view show after it."""
+
+    files: tuple[bytes, ...]
+    shown: tuple[dict[str, Shown], ...]
+
+    @classmethod
+    def of(cls, group: TableGroup) -> Truth:
+        tables = [Table(DELAY) for _ in group.worlds]
+        ids: dict[tuple[int, str, int], int] = {}
+        files, shown = [], []
+        for batch, published in enumerate(group.published, 1):
+            lines: list[str] = []
+            right, emitted = Shown(), Shown()
+            for world, (table, history) in enumerate(zip(tables, group.worlds, strict=True)):
+                lines += _lines(world, history, batch, ids)
+                _read(table, history, batch, world)
+                if table.g != published:
+                    raise AssertionError("worlds of a group publish the same watermarks")
+                for change in table.rows().values():
+                    right[change.key, ids[world, change.partition, change.offset], change.time] += 1
+                emitted.update(_final(world, table, history, ids))
+            files.append(("\n".join(lines) + "\n").encode())
+            shown.append({"items": right, "counted": emitted})
+        return cls(tuple(files), tuple(shown))
+
+
+def _lines(world: int, history: History, batch: int, ids: dict[tuple[int, str, int], int]) -> Iterator[str]:
+    """Of the file of a batch; each row gets the next id."""
+    for number, partition, offset, time in history.rows():
+        if number == batch:
+            ids[world, partition, offset] = one = len(ids)
+            row = {"k": _key(world, offset), "id": one, "p": f"{world}/{partition}", "ts": time}
+            yield json.dumps(as_json(row))
+
+
+def _final(
+    world: int, table: Table, history: History, ids: dict[tuple[int, str, int], int]
+) -> Iterator[tuple[int, int, int]]:
+    """C4, of what the changes left: what a view has emitted (T3)."""
+    times = {(partition, offset): time for _, partition, offset, time in history.rows()}
+    for partition, offset in table.history():
+        time = times[partition, offset]
+        if time is not None and table.g is not None and time < table.g:
+            yield _key(world, offset), ids[world, partition, offset], time
+
+
+# -- played -------------------------------------------------------------------------------------------------------
+
+
 class _Played:
-    """A group whose files come one by one, each with a run; its end meets a run at most once."""
+    """A group whose files come one by one, each with a run and a second one by a new process; or all of them before the
+    first run."""
 
-    def __init__(self, group: TableGroup, fault: Fault | None) -> None:
-        self.passed: list[Fault] = []
-        passed = self.passed
-
-        class Noting(Chooser):
-            def kind(self, act: int, name: str, number: int, most: int) -> str | None:
-                passed.append(Fault(act, name, number, KILLED_BEFORE))
-                return super().kind(act, name, number, most)
-
-        self.outside = Outside(0, Noting(Random(0), [fault] if fault is not None else []))
+    def __init__(self, group: TableGroup, truth: Truth, chooser: Chooser) -> None:
+        self.outside = Outside(0, chooser)
         self.world = World(self.outside, _SQL, ("items",))
-        self._group = group
-        self._tables = [Table(DELAY) for _ in group.worlds]
-        self._ids: dict[tuple[int, str, int], int] = {}
+        self._truth = truth
+        last = len(group.published)
+        self.acts = [last] if group.backlog else list(range(1, last + 1))
+        self._arriving = {last: range(1, last + 1)} if group.backlog else {act: (act,) for act in self.acts}
 
-    def play(self) -> None:
+    def play(self, first: int, known: Callable[[int], bool]) -> None:
+        """The acts from `first` on. `known`: asked after each act whether all that follows was played."""
         with self.outside.holds():
-            for batch in range(1, len(self._group.published) + 1):
-                self.outside.begin(batch)
-                self._arrive(batch)
-                self._run(armed=True)
-                # Whoever comes next makes it good.
-                self._run(armed=False)
-                self._look(batch)
+            for act in self.acts:
+                if act >= first and self._done(act, known):
+                    break
 
-    def _arrive(self, batch: int) -> None:
-        lines = []
-        for world, history in enumerate(self._group.worlds):
-            for number, partition, offset, time in history.rows():
-                if number == batch:
-                    place = _key(world, offset), partition, offset
-                    self._ids[place] = len(self._ids)
-                    row = {"k": place[0], "id": self._ids[place], "p": f"{world}/{partition}", "ts": time}
-                    lines.append(json.dumps(as_json(row)))
-        self.world.store.put(f"{self.world.root}/input/{batch:03d}.json", ("\n".join(lines) + "\n").encode())
-        self.outside.pass_time(10)
+    def recover(self, act: int, known: Callable[[int], bool]) -> None:
+        """The process of this act has ended: whoever comes next makes it good."""
+        with self.outside.holds():
+            self.outside.begin(act)
+            is_known = self._made_good(act, known)
+        if not is_known:
+            self.play(act + 1, known)
+
+    def _done(self, act: int, known: Callable[[int], bool]) -> bool:
+        self.outside.begin(act)
+        for batch in self._arriving[act]:
+            path = f"{self.world.root}/input/{batch:03d}.json"
+            self.world.store.put(path, self._truth.files[batch - 1])
+            self.outside.pass_time(10)
+        self._run(armed=True)
+        return self._made_good(act, known)
+
+    def _made_good(self, act: int, known: Callable[[int], bool]) -> bool:
+        self._run(armed=False)
+        self._look(act)
+        return known(act)
 
     def _run(self, armed: bool) -> None:
         driver = Driver("driver", "a")
@@ -128,17 +187,10 @@ class _Played:
                 session.close()
 
     def _look(self, batch: int) -> None:
-        right, emitted = Shown(), Shown()
-        for world, (table, history) in enumerate(zip(self._tables, self._group.worlds, strict=True)):
-            _read(table, history, batch, world)
-            if table.g != self._group.published[batch - 1]:
-                raise AssertionError("worlds of a group publish the same watermarks")
-            right.update((change.key, self._id(change), change.time) for change in table.rows().values())
-            emitted.update(self._final(world, table, history))
         with self.outside.looking():
             session = self.world.open()
             try:
-                for name, truth in (("items", right), ("counted", emitted)):
+                for name, truth in self._truth.shown[batch - 1].items():
                     rows = session.table(name).select("k", "id", "ts").collect()
                     shown = Shown((row[0], row[1], seconds(row[2])) for row in rows)
                     if shown != truth:
@@ -149,31 +201,69 @@ class _Played:
             finally:
                 session.close()
 
-    def _id(self, change: Change) -> int:
-        return self._ids[change.key, change.partition, change.offset]
 
-    def _final(self, world: int, table: Table, history: History) -> Iterator[tuple[int, int, int]]:
-        """C4, of what the changes left: what a view has emitted (T3)."""
-        times = {(partition, offset): time for _, partition, offset, time in history.rows()}
-        for partition, offset in table.history():
-            time = times[partition, offset]
-            if time is not None and table.g is not None and time < table.g:
-                key = _key(world, offset)
-                yield key, self._ids[key, partition, offset], time
+class _Crashes:
+    """As that of `tests.small.groups`; here each act ends with a run that makes everything good."""
+
+    def __init__(self, group: TableGroup) -> None:
+        self._group, self._truth = group, Truth.of(group)
+        self._states = States()
+        self.ends = Ends(self._states)
+        #: What there was before each act; the states after it that histories have come to.
+        self._begun: dict[int, Left] = {}
+        self._known: set[tuple[int, Hashable]] = set()
+
+    def play(self) -> None:
+        """Without a fault."""
+        noting = Noting(self.ends, lambda: play.world, lambda: Left.of(play.world))
+        play = _Played(self._group, self._truth, noting)
+        following = dict(zip(play.acts, play.acts[1:], strict=False))
+        self._begun[play.acts[0]] = Left.of(play.world)
+
+        def after(act: int) -> bool:
+            noting.ended(act)
+            self._is_known(play, act)
+            if act in following:
+                self._begun[following[act]] = Left.of(play.world)
+            return False
+
+        play.play(play.acts[0], after)
+
+    def plays(self) -> Plays:
+        """What is left to be played, and of how many faults each is."""
+        ended: Plays = [
+            (len(end.faults), partial(self._ended, end.left, end.act)) for end in self.ends.distinct()
+        ]
+        lost: Plays = [(1, partial(self._lost, replace(fault, kind=LOST))) for fault in self.ends.commits]
+        return [*ended, *lost]
+
+    def _ended(self, left: Left, act: int) -> None:
+        play = _Played(self._group, self._truth, Chooser(Random(0), []))
+        left.put_into(play.world)
+        play.recover(act, partial(self._is_known, play))
+
+    def _lost(self, fault: Fault) -> None:
+        play = _Played(self._group, self._truth, Chooser(Random(0), [fault]))
+        self._begun[fault.act].put_into(play.world)
+        play.play(fault.act, partial(self._is_known, play))
+        assert play.outside.met == [fault], f"nothing like {fault} has happened"
+
+    def _is_known(self, play: _Played, act: int) -> bool:
+        """Whether a history has come to this state after this act; from now on, it has."""
+        key = act, self._states.key(play.world)
+        known = key in self._known
+        self._known.add(key)
+        return known
+
+    @property
+    def states(self) -> int:
+        """How many there are that differ."""
+        return len(self._known) + len(self.ends.distinct())
 
 
 def walked(group: TableGroup, most: int | None = None) -> Counted:
     """Play a group without a crash, and with each. `most`: so many of them."""
-    plain = _Played(group, None)
-    plain.play()
-    changing = ("write", "move", "delete", "create", "commit")
-    faults = [one for one in plain.passed if one.step.partition(" ")[0] in changing]
-    faults += [
-        Fault(one.act, one.step, one.nth, KILLED_AFTER) for one in faults if one.step.startswith("commit")
-    ]
-    if most is not None and len(faults) > most:
-        faults = Random(len(faults)).sample(faults, most)
-    for fault in faults:
-        _Played(group, fault).play()
-    orders = sum(world.arrivals for world in group.worlds)
-    return Counted(orders * (len(faults) + 1), len(group.worlds), len(faults) + 1)
+    crashes = _Crashes(group)
+    with judged_once():
+        crashes.play()
+        return played(crashes.plays(), group.worlds, lambda: crashes.states, most)

@@ -12,7 +12,7 @@ import pytest
 from tests.oracles import oracle, sql, tables
 from tests.small import agree
 from tests.small.histories import TIMES, cuts, histories
-from tests.small.run import oracles_agree, with_deletes
+from tests.small.portions import oracles_agree, with_deletes
 from tests.small.walk import WrongError
 
 

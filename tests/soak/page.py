@@ -89,10 +89,10 @@ def figures(trends: Sequence[Trend], facts: Mapping[str, str], image: str) -> st
     return f"{said}\n\n{table(trends)}\n\n![every series over the time of the run]({image})"
 
 
-def write_docs(page: Path, text: str) -> None:
+def write_docs(page: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
     """Put the figures between the marks of the page. Raises ValueError if it has none."""
     old = page.read_text(encoding="utf-8")
-    pattern = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
+    pattern = re.compile(f"{re.escape(begin)}.*{re.escape(end)}", re.DOTALL)
     if not pattern.search(old):
-        raise ValueError(f"{page} has no place for figures ({BEGIN} … {END})")
-    page.write_text(pattern.sub(lambda _: f"{BEGIN}\n{text}\n{END}", old), encoding="utf-8")
+        raise ValueError(f"{page} has no place for figures ({begin} … {end})")
+    page.write_text(pattern.sub(lambda _: f"{begin}\n{text}\n{end}", old), encoding="utf-8")

@@ -36,12 +36,13 @@ def audit(checks: Checks, session: Session, whole: bool) -> None:
 def _audit_log(log: Log, session: Session, recount: bool) -> None:
     found = audit_source(session, log.name, recount=recount)
     told = {p.partition: (p.raw, p.on_time, p.late, p.rejected, p.counted) for p in found.partitions}
+    outcomes = Counter((place[0], one.outcome) for place, one in log.rows.items())
+    # (What a topic has given twice is rejected the second time.)
+    for (partition, _), repeats in log.repeats.items():
+        outcomes[partition, "rejected"] += repeats
     right = {}
-    for partition in {place[0] for place in log.rows} | set(told):
-        outcomes = Counter(one.outcome for (p, _), one in log.rows.items() if p == partition)
-        # (What a topic has given twice is rejected the second time.)
-        repeats = sum(n for (p, _), n in log.repeats.items() if p == partition)
-        counts = outcomes["on_time"], outcomes["late"], outcomes["rejected"] + repeats
+    for partition in {partition for partition, _ in outcomes} | set(told):
+        counts = tuple(outcomes[partition, outcome] for outcome in ("on_time", "late", "rejected"))
         right[partition] = (sum(counts), *counts, sum(counts))
     if told != right:
         raise Wrong(f"A1: the audit counts {told} in the log of {log.name}, by the rules {right}")

@@ -125,7 +125,7 @@ class Outside:
     """Clock, ids, steps and faults of one history."""
 
     def __init__(self, seed: int, chooser: Chooser, most_faults: int = 4) -> None:
-        self.rng, self._chooser, self._most = Random(seed), chooser, most_faults
+        self.rng, self.chooser, self._most = Random(seed), chooser, most_faults
         self._ids = Random(seed + 1)
         self.now = START
         self.act = -1
@@ -192,7 +192,7 @@ class Outside:
             return None
         number, self._of_act[name] = self._of_act[name], self._of_act[name] + 1
         self.steps.append(name)
-        kind = self._chooser.kind(self.act, name, number, self._most - len(self.met))
+        kind = self.chooser.kind(self.act, name, number, self._most - len(self.met))
         if kind is not None and kind in FAULTS[name.partition(" ")[0]]:
             self.met.append(Fault(self.act, name, number, kind))
             return kind
