@@ -1,14 +1,18 @@
-"""pyarrow's client of S3 whose files can be read to their end although answers break off.
+"""pyarrow's client of S3 whose files can be read to their end although answers break off, and that leaves no folders.
 
 A file is read by many requests, and the client repeats one that a server refuses for now. It does not repeat one whose
 answer ends too early: it has passed on a part of it by then. Here this part is asked for again.
+
+Where pyarrow removes something, it puts an empty object in the place of the folder that this was in. Nobody here needs
+it, and other programs list it. So another client removes objects where there is one (`jvm/conditional.py`).
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -37,7 +41,35 @@ def repeated(ask: Callable[[], Answer]) -> Answer:
 
 
 class S3Files(fs.S3FileSystem):  # type: ignore[misc]  # pyarrow has no types
-    """`pyarrow.fs.S3FileSystem`, with `open_input_file` and `open_input_stream` that repeat what broke off."""
+    """`pyarrow.fs.S3FileSystem`, with `open_input_file` and `open_input_stream` that repeat what broke off. `remover`:
+    removes objects by their paths, those that are there, and says whether it could; None: only pyarrow can, as in
+    tasks and in commands without Spark."""
+
+    remover: Callable[[Sequence[str]], bool] | None = None
+
+    def delete_file(self, path: str) -> None:
+        if self.remover is None:
+            super().delete_file(path)
+        elif not self.remover([path]):
+            # It may have been removed all the same, though nobody has said so.
+            with suppress(FileNotFoundError):
+                super().delete_file(path)
+
+    def delete_dir(self, path: str) -> None:
+        folder = path.rstrip("/")
+        if self.remover is not None:
+            found = self.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
+            paths = [f.path if f.type == fs.FileType.File else f"{f.path}/" for f in found]
+            if self.remover([*paths, f"{folder}/"]):
+                return
+        super().delete_dir(path)
+
+    def move(self, src: str, dest: str) -> None:
+        if self.remover is None:
+            super().move(src, dest)
+        else:
+            self.copy_file(src, dest)
+            self.delete_file(src)
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         return S3File(_Parts(repeated(lambda: super(S3Files, self).open_input_file(path))), "r")

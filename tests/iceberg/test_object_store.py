@@ -242,6 +242,11 @@ def test_a_warehouse_on_s3_that_fails_gives_the_same_and_needs_no_jvm_to_tell(
     assert json.loads(got["SECOND"]) == json.loads(json.dumps(facts(session), default=str))
     assert len(json.loads(got["SECOND"])["per_minute"]) > len(json.loads(got["FIRST"])["per_minute"])
 
+    # Nobody has put an object in the place of a folder.
+    assert [target for target in s3.targets("PUT") if target.partition("?")[0].endswith("/")] == []
+    assert [found.path for found in filesystem.get_file_info(FileSelector("lake/out/_tidegate"))] == [
+        "lake/out/_tidegate/position.json"
+    ]
     # Nothing of it is on the local disk, and `status` finds it without Java.
     assert not (bench.root / ".tidegate" / "warehouse").exists()
     monkeypatch.setenv("PATH", "/nowhere")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import pickle
+from collections.abc import Sequence
 
+import boto3
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,9 +14,9 @@ import pytest
 from pyarrow.fs import FileSystem
 
 from tests.support.faulty_http import FaultyHttp, truncate
+from tests.support.s3 import SECRET, storage_on
 from tests.support.s3 import s3 as s3
 from tests.support.s3 import s3_server as s3_server
-from tests.support.s3 import storage_on
 from tests.support.s3 import store as store
 from tidegate.tasks.parquet.parquet import open_file
 
@@ -78,3 +80,36 @@ def test_the_store_s_words_of_a_file_and_its_missing_are_passed_on(lake: FileSys
         lake.open_input_file("lake/b.csv")
     with pytest.raises(FileNotFoundError):
         lake.open_input_stream("lake/b.csv")
+
+
+def test_what_is_removed_leaves_no_object_in_the_place_of_its_folder(
+    s3: FaultyHttp, lake: FileSystem
+) -> None:
+    """Where another client removes it (in the driver that of the JVM, see `tests/iceberg/test_object_store.py`)."""
+    client = boto3.client("s3", endpoint_url=s3.url, aws_access_key_id="k", aws_secret_access_key=SECRET)
+    lent = True
+
+    def remove(paths: Sequence[str]) -> bool:
+        if lent:
+            keys = [{"Key": path.removeprefix("lake/")} for path in paths]
+            client.delete_objects(Bucket="lake", Delete={"Objects": keys})
+        return lent
+
+    def keys() -> list[str]:
+        return [found["Key"] for found in client.list_objects_v2(Bucket="lake").get("Contents", [])]
+
+    lake.remover = remove
+    for name in ("one/a", "one/b", "two/deep/c", "two/d"):
+        with lake.open_output_stream(f"lake/{name}") as stream:
+            stream.write(name.encode())
+    client.put_object(Bucket="lake", Key="two/deep/")
+    lake.move("lake/one/a", "lake/there")
+    assert lake.open_input_stream("lake/there").read() == b"one/a"
+    lake.delete_file("lake/one/b")
+    lake.delete_dir("lake/two/")
+    assert keys() == ["there"]
+    # Whoever can't, such as a client of a Spark that was stopped, says so; then pyarrow does it.
+    lent = False
+    lake.delete_file("lake/there")
+    assert keys() == []
+    lake.remover = None

@@ -40,6 +40,7 @@ class Context:
         self.project = project
         self.runner, self.tables = runner, runner.tables
         self.spark = runner.tables.spark
+        runner.serve(project.storage)
         #: The wall clock, UTC.
         self.clock = runner.clock
         self.catalog = catalog or project.catalog()

@@ -47,8 +47,9 @@ class Runner:
     """What engine code needs of the outside: the stored `tables`, whose session makes DataFrames and runs tasks on
     them, the `topics` of Kafka, the wall `clock`, and the `lease` of a name (`lease.py`). `elapsed`: seconds of a clock
     that nobody sets; `wait`: let so many seconds pass; `answers`: whether what runs tasks is still there; `conditions`:
-    the conditional writes of a storage on S3; `working`: what a thread has to be in while it works for a name, beside
-    threads that work for other names; `close`: give back what the session has open, and nobody else has."""
+    the conditional writes of a storage on S3; `serve`: let its files be removed by a client that leaves no folders;
+    `working`: what a thread has to be in while it works for a name, beside threads that work for other names; `close`:
+    give back what the session has open, and nobody else has."""
 
     tables: Tables
     topics: Topics
@@ -58,17 +59,20 @@ class Runner:
     wait: Callable[[float], None] = time.sleep
     answers: Callable[[], bool] = lambda: True
     conditions: Conditions = no_conditions
+    serve: Callable[[Storage], None] = lambda storage: None
     working: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
     close: Callable[[], None] = lambda: None
 
 
 def spark_runner(spark: SparkSession) -> Runner:
     """Spark with Iceberg's Java."""
+    s3 = S3Conditions(spark)
     return Runner(
         SparkTables(spark),
         SparkTopics(spark),
         answers=partial(is_running, spark),
-        conditions=S3Conditions(spark),
+        conditions=s3,
+        serve=s3.serve,
         working=partial(working_for, spark),
         close=partial(close_catalog, spark),
     )
