@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 import time
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
@@ -13,9 +11,10 @@ import pytest
 from tests.inprocess.test_conformance import EPOCH, added, made, shown
 from tests.inprocess.test_conformance_statements import merge
 from tests.support import catalogs
-from tests.support.catalogs import HOST
+from tests.support.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -25,47 +24,26 @@ if TYPE_CHECKING:
     from tidegate.session.session import Session
 
 
-class Proxy:
+class Proxy(TcpProxy):
     """Between the catalog's clients and its server. `armed`: of the next commit, or of one after it (`passing`: how
     many it lets through before), it takes the answer, and breaks the connection; `lost`: how often it has."""
 
     def __init__(self, server: int) -> None:
-        self._server, self.armed, self.passing, self.lost = server, False, 0, 0
-        self._socket = socket.create_server((HOST, 0))
-        self.port = self._socket.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
+        self.armed, self.passing, self.lost = False, 0, 0
+        super().__init__(server)
 
-    def close(self) -> None:
-        self._socket.close()
+    def asked(self, data: bytes, mark: threading.Event) -> None:
+        if self.armed and b"UPDATE iceberg_tables" in data:
+            if self.passing:
+                self.passing -= 1
+            else:
+                self.armed, self.lost = False, self.lost + 1
+                mark.set()
 
-    def _serve(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._socket.accept()
-                server = socket.create_connection((HOST, self._server))
-                broken = threading.Event()
-                for work in (self._asked, self._answered):
-                    threading.Thread(target=work, args=(client, server, broken), daemon=True).start()
-
-    def _asked(self, client: socket.socket, server: socket.socket, broken: threading.Event) -> None:
-        with suppress(OSError), server:
-            while data := client.recv(1 << 16):
-                if self.armed and b"UPDATE iceberg_tables" in data:
-                    if self.passing:
-                        self.passing -= 1
-                    else:
-                        self.armed, self.lost = False, self.lost + 1
-                        broken.set()
-                server.sendall(data)
-
-    def _answered(self, client: socket.socket, server: socket.socket, broken: threading.Event) -> None:
-        with suppress(OSError), client:
-            while data := server.recv(1 << 16):
-                if broken.is_set():
-                    time.sleep(0.2)  # what the server has said is the answer to the commit
-                    client.shutdown(socket.SHUT_RDWR)
-                    return
-                client.sendall(data)
+    def answered(self, data: bytes, mark: threading.Event) -> bool:
+        if mark.is_set():
+            time.sleep(0.2)  # what the server has said is the answer to the commit
+        return not mark.is_set()
 
 
 @pytest.fixture

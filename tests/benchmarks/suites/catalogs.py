@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from tests.benchmarks.results import Result
 from tests.benchmarks.suites.suite import Suite
 from tests.support.faulty_http import Answer, Asked, FaultyHttp, serving
 from tests.support.s3 import SECRET, settings_of, storage_on
+from tests.support.tcp_proxy import TcpProxy
 
 FOLDER, SQLITE, POSTGRES, REST, REST_ON_S3 = PLACES = ("folder", "sqlite", "postgres", "rest", "rest on S3")
 _PASSWORD = "TIDEGATE_BENCH_CATALOG_PASSWORD"
@@ -63,41 +63,21 @@ class Counted(FaultyHttp):
         return self._forward(asked)
 
 
-class CountedTcp:
-    """Between a database's clients and its server. A question is what a client sends after it was answered."""
+class CountedTcp(TcpProxy):
+    """Counts what clients of a database send after they were answered: a question each."""
 
     def __init__(self, server: int) -> None:
-        self._server, self.asking = server, Asking()
-        self._socket = socket.create_server((HOST, 0))
-        self.port = self._socket.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
+        self.asking = Asking()
+        super().__init__(server)
 
-    def close(self) -> None:
-        self._socket.close()
+    def asked(self, data: bytes, mark: threading.Event) -> None:
+        if not mark.is_set():
+            mark.set()
+            self.asking.note(len(data))
 
-    def _serve(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._socket.accept()
-                server = socket.create_connection((HOST, self._server))
-                answered = threading.Event()
-                answered.set()
-                for work in (self._asked, self._answered):
-                    threading.Thread(target=work, args=(client, server, answered), daemon=True).start()
-
-    def _asked(self, client: socket.socket, server: socket.socket, answered: threading.Event) -> None:
-        with suppress(OSError), server:
-            while data := client.recv(1 << 16):
-                if answered.is_set():
-                    answered.clear()
-                    self.asking.note(len(data))
-                server.sendall(data)
-
-    def _answered(self, client: socket.socket, server: socket.socket, answered: threading.Event) -> None:
-        with suppress(OSError), client:
-            while data := server.recv(1 << 16):
-                answered.set()
-                client.sendall(data)
+    def answered(self, data: bytes, mark: threading.Event) -> bool:
+        mark.clear()
+        return True
 
 
 @dataclass
