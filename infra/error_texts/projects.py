@@ -117,9 +117,9 @@ PROJECTS: dict[str, tuple[str, str]] = {
         ),
     ),
     "TG624": (
-        "The S3 server does not answer, answers with an error after all repetitions, has no such bucket, or refuses the "
-        "credentials: temporary ones have expired, or they do not permit the request. A commit is stored completely or "
-        "not at all, a file that could not be written to its end is not there, and a truncated answer is never taken "
+        "The S3 server is not found, does not answer, answers with an error after all repetitions, has no such bucket or "
+        "has it in another region, or refuses the credentials: temporary ones have expired, or they do not permit the "
+        "request. A commit is stored completely or not at all, a file that could not be written to its end is not there, and a truncated answer is never taken "
         "for a whole file.",
         (
             "Do what the hint says, and run the same command again: it continues after the last commit. Live mode "

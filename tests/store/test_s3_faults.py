@@ -84,8 +84,10 @@ def test_R2_a_state_file_is_written_by_one_request_that_may_be_repeated(
         (s3_error(403, "AccessDenied"), "refuses the credentials, or they do not permit this"),
         (s3_error(403, "SignatureDoesNotMatch"), "refuses the credentials"),
         (s3_error(404, "NoSuchBucket"), "has no such bucket"),
+        (s3_error(301, "PermanentRedirect"), "has this bucket in another region"),
+        (s3_error(400, "AuthorizationHeaderMalformed"), "has this bucket in another region"),
     ],
-    ids=["503", "nothing", "expired", "denied", "signature", "bucket"],
+    ids=["503", "nothing", "expired", "denied", "signature", "bucket", "region", "header"],
 )
 def test_R2_a_state_file_that_cannot_be_written_is_the_old_one_and_the_error_says_why(
     s3: FaultyHttp, act: Callable, said: str
@@ -215,3 +217,14 @@ def test_a_client_of_s3_is_made_once_and_reaches_the_tasks_whole(s3: FaultyHttp)
     assert dataclasses.replace(storage, settings=other).filesystem()[0] is not first
     sent = pickle.loads(pickle.dumps(first))
     assert sent.__reduce__()[1] == first.__reduce__()[1]
+
+
+def test_a_host_that_nobody_knows_is_named_with_what_is_often_missing() -> None:
+    said = (
+        "When listing objects under key 't/' in bucket 'lake': AWS Error NETWORK_CONNECTION during ListObjectsV2 "
+        "operation: curlCode: 6, Could not resolve hostname; Details: Could not resolve host: lake.minio.example"
+    )
+    found = trouble(OSError(said))
+    assert found is not None
+    assert "is not found under its name" in found.message
+    assert "path_style: true" in (found.hint or "")

@@ -26,7 +26,17 @@ _EXPIRED = (
 )
 _REFUSED = (
     "refuses the credentials, or they do not permit this",
-    f"check warehouse.storage, the variables that it names, and the bucket's policy; {_KEPT}",
+    "check the keys and the region of warehouse.storage, the variables that it names, and the policies of the bucket "
+    f"and of its KMS key; {_KEPT}",
+)
+_ELSEWHERE = (
+    "has this bucket in another region",
+    f"set warehouse.storage.region to the region of the bucket; {_KEPT}",
+)
+_UNKNOWN_HOST = (
+    "is not found under its name",
+    "check warehouse.storage.endpoint; a server whose buckets have no host names of their own, such as MinIO, needs "
+    f"path_style: true; {_KEPT}",
 )
 _NO_BUCKET = (
     "has no such bucket",
@@ -45,6 +55,13 @@ _BY_WORDS = (
         ),
         _EXPIRED,
     ),
+    (
+        re.compile(
+            r"HTTP status 301\b|Status Code: 301\b|PermanentRedirect|must be addressed using the specified endpoint"
+            r"|AuthorizationHeaderMalformed|the region '[^']*' is wrong"
+        ),
+        _ELSEWHERE,
+    ),
     # A HEAD has no body that could say why.
     (
         re.compile(
@@ -55,6 +72,7 @@ _BY_WORDS = (
         _REFUSED,
     ),
     (re.compile(r"NO_SUCH_BUCKET|NoSuchBucket"), _NO_BUCKET),
+    (re.compile(r"curlCode: 6\b|UnknownHostException"), _UNKNOWN_HOST),
     (
         re.compile(
             r"AWS Error |S3Exception|SdkClientException|Status Code: 5\d\d|SlowDown|AWSServiceThrottled|AWSClientIO"
