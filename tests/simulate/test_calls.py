@@ -28,7 +28,7 @@ REVIEWED: dict[str, dict[str, str]] = {
     },
     "The side of a port that reaches the outside: Storage.filesystem, Runner.clock, Runner.lease.": {
         "project/object_store.py": "time.sleep uuid.uuid4",
-        "s3_files.py": "time.sleep ….open_input_file ….delete_file ….delete_dir",
+        "s3_files.py": "time.sleep ….open_input_file ….delete_file ….delete_dir ….move",
         "project/storage.py": "pyarrow.fs.LocalFileSystem ….expanduser ….read_bytes",
         "runtime/lease.py": "datetime.datetime.now fcntl.flock open os.getpid socket.gethostname ….read_text",
         "runtime/runner.py": "datetime.datetime.now",
