@@ -269,12 +269,44 @@ GUARDS = (
     Guard(
         "erasure-decides-nothing",
         "E4",
-        "An erasure's commit says what the commit before it said.",
-        "maintenance/erase_files.py",
-        "table.append(written, target, base.facts, base,",
-        "table.append(written, target, {}, base,",
+        "The one snapshot that an erasure leaves says what the commit before it said.",
+        "maintenance/erase.py",
+        "    upkeep.forget_removed(before.facts)",
+        "    upkeep.forget_removed({})",
         (
             "tests/maintenance/test_erase.py::test_E9_rows_go_from_every_outcome_and_all_others_stay_as_they_are",
+        ),
+    ),
+    Guard(
+        "erasure-views",
+        "E9",
+        "A view whose rows may depend on rows of others is not changed by a condition on its columns.",
+        "sql/views/passed_columns.py",
+        "    if len(view.inputs) != 1 or view.over is not None or any(word in text for word in _OTHERS):",
+        "    if len(view.inputs) != 1:",
+        (
+            "tests/maintenance/test_erase_views.py::test_E9_a_view_whose_rows_depend_on_others_refuses_all_of_it",
+        ),
+    ),
+    Guard(
+        "erasure-versions",
+        "E9",
+        "Earlier versions of a view, which may show what the current one does not, go with its past.",
+        "maintenance/erase.py",
+        "    upkeep.forget_names()",
+        "    pass",
+        ("tests/maintenance/test_erase_views.py::test_E9_earlier_versions_of_views_go_too",),
+    ),
+    Guard(
+        "erasure-marks",
+        "E9",
+        "A backfill leaves a window alone that held erased rows.",
+        "views/amend/comparison.py",
+        "        if held is not None:",
+        "        if False:",
+        (
+            "tests/maintenance/test_erase_views.py"
+            "::test_E9_counts_and_sums_stay_if_somebody_says_so_and_their_windows_are_marked",
         ),
     ),
 )
