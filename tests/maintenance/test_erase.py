@@ -228,7 +228,11 @@ def test_E9_values_in_names_memories_and_states_are_told(workbench: Workbench) -
     for name, condition, why in (
         ("named", WHERE, "the names of the log's partitions, which are values of customer"),
         ("led", "id = 1", "the memory of the watermark strategy"),
-        ("people", WHERE, r"people\$state"),
+        (
+            "people",
+            "id = 1",
+            r"people\$state: what a key holds is found only by a condition on customer alone",
+        ),
     ):
         with pytest.raises(TidegateError, match=why):
             erase(session, name, condition)

@@ -124,6 +124,7 @@ GUARDS = {
     "iceberg/upkeep_table.py:SparkUpkeep.remove_files": LEASE,
     "iceberg/upkeep_table.py:SparkUpkeep.remove_orphans": LEASE,
     "maintenance/erase.py:_SourceErasure._forget_versions": LEASE,
+    "maintenance/erase_state.py:StateErasure.remove": LEASE,
     "views/revisions/erased_windows.py:mark": LEASE,
     "views/view_table.py:ViewTable.__init__": LEASE,
     "tasks/writer.py:FileWriter.abandon": "in a task of a batch, of its own files",

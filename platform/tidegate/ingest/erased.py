@@ -121,5 +121,5 @@ def _forget_superseded(storage: Storage, table: StoredTable) -> None:
     """Remove the records that no property names."""
     filesystem, folder = storage.filesystem(f"{table.location}/{_FOLDER}")
     for info in filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=True)):
-        if info.base_name != table.property(RECORD):
+        if info.is_file and info.base_name != table.property(RECORD):
             filesystem.delete_file(info.path)

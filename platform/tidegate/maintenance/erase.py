@@ -23,9 +23,10 @@ from tidegate.ingest.erased import erased
 from tidegate.ingest.ingest import StoredLog
 from tidegate.maintenance.erase_log import FoundRows, LogErasure
 from tidegate.maintenance.erase_reach import require_reach
+from tidegate.maintenance.erase_state import StateErasure
 from tidegate.maintenance.erase_views import ViewErasure, mark_windows
 from tidegate.maintenance.erasing import Erasing, ErasingFile
-from tidegate.plan.upkeep_stages import EraseStage, ForgetStage, erasure_stages
+from tidegate.plan.upkeep_stages import EraseStage, ForgetStage, TableStage, erasure_stages, state_of
 from tidegate.plan.versions import KEPT
 from tidegate.project.jobs.maintenance import load_maintenance
 from tidegate.sql.statements.row_condition import log_condition, passed_condition
@@ -181,6 +182,9 @@ class _SourceErasure:
         self._say(found.sum)
         # The newest one alone would stay.
         self._table.snapshots = _earlier(self._log.table)
+        if self._relation.primary_key and self._context.stored(name := state_of(self._relation)) is not None:
+            state = StateErasure(self._context, self._relation, self._condition)
+            self.done.tables.append(ErasedTable(name, state.find(), snapshots=_earlier(state.table)))
         for reached in self._views:
             self._notify(f"{reached.view.name}: looking for the rows")
             erasure = self._view(reached)
@@ -222,6 +226,8 @@ class _SourceErasure:
             stages = self._stages(self._relation)
             stages.carry_out(EraseStage, lambda _: self._remove(found, begun))
             stages.carry_out(ForgetStage, lambda _: self._forget(self._table, self._log.table))
+            if self._relation.primary_key:
+                self._erase_state()
             for reached in self._views:
                 self._erase_view(reached)
             for view in self._staying:
@@ -232,7 +238,23 @@ class _SourceErasure:
             file.remove()
 
     def _stages(self, item: Relation | View) -> Stages:
-        return self._context.stages(erasure_stages(item, self._context.project.storage.namespace_of))
+        return self._context.stages(self._planned(item))
+
+    def _planned(self, item: Relation | View, is_state: bool = False) -> tuple[TableStage, ...]:
+        return erasure_stages(item, is_state, self._context.project.storage.namespace_of)
+
+    def _erase_state(self) -> None:
+        """What the table holds: also in files whose rows are only marked as deleted."""
+        name = state_of(self._relation)
+        if self._context.stored(name) is None:
+            return
+        done, erasure = ErasedTable(name), StateErasure(self._context, self._relation, self._condition)
+        self.done.tables.append(done)
+        stages = self._context.stages(self._planned(self._relation, True))
+        self._notify(f"{name}: erasing rows, and writing files again")
+        done.rows = erasure.find()
+        stages.carry_out(EraseStage, lambda _: erasure.remove())
+        stages.carry_out(ForgetStage, lambda _: self._forget(done, erasure.table))
 
     def _erase_view(self, reached: ReachedView) -> None:
         done, erasure = ErasedTable(reached.view.name), self._view(reached)

@@ -55,7 +55,7 @@ def require_reach(context: Context, log: StoredLog, condition: RowsCondition, ke
     relation = log.relation
     found = _readers(context, relation, condition, keep)
     reasons = [
-        *_own(relation),
+        *_own(relation, condition),
         *_names(log, condition),
         *found.beyond,
         *_left(context, relation),
@@ -72,10 +72,12 @@ def require_reach(context: Context, log: StoredLog, condition: RowsCondition, ke
     return found
 
 
-def _own(relation: Relation) -> Iterator[str]:
+def _own(relation: Relation, condition: RowsCondition) -> Iterator[str]:
     """What the relation keeps beside its log."""
-    if relation.primary_key:
-        yield f"{state_of(relation)}: the rows of a table with a PRIMARY KEY are not erased yet"
+    key = relation.primary_key
+    if key and not (condition.columns and set(condition.columns) <= set(key)):
+        # Another change of a key that goes may have another value, and stay, and become what the key holds.
+        yield f"{state_of(relation)}: what a key holds is found only by a condition on {', '.join(key)} alone"
     if isinstance(relation.connector, ReplayOptions):
         yield "the copy of the recording that the connector replay reads"
     strategy = relation.watermark.strategy if relation.watermark is not None else None
@@ -110,12 +112,10 @@ def _readers(context: Context, relation: Relation, condition: RowsCondition, kee
             found.above += [item] if stored is not None and isinstance(item, View) else []
             continue
         shown = names[item.name] = _shown(item, names)
-        if (
-            isinstance(item, View)
-            and shown is None
-            and item.reads == (relation.name,)
-            and counts_only(item, wanted)
-        ):
+        counting = item.reads == (relation.name,) if isinstance(item, View) else False
+        # (What a key's earlier changes have added to a window, its later ones have taken away again.)
+        counting = counting and not relation.primary_key and shown is None
+        if isinstance(item, View) and counting and counts_only(item, wanted):
             if stored is None or keep:
                 # It stays as it is, and so does what reads it.
                 del names[item.name]

@@ -52,6 +52,6 @@ class ErasingFile:
     def remove(self) -> None:
         """With what writers that broke off have left beside it, which first: they say the same."""
         selector = pafs.FileSelector(self._folder, allow_not_found=True)
-        paths = [info.path for info in self._filesystem.get_file_info(selector)]
+        paths = [info.path for info in self._filesystem.get_file_info(selector) if info.is_file]
         for path in sorted(paths, key=lambda path: path.endswith(f"/{_NAME}")):
             self._filesystem.delete_file(path)

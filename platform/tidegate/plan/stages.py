@@ -236,7 +236,9 @@ def command_stages(
     if isinstance(found, Relation | View) and command == "upkeep":
         return upkeep_stages(found, namespace)
     if isinstance(found, Relation | View) and command == "erase":
-        return erasure_stages(found, namespace)
+        keyed = isinstance(found, Relation) and bool(found.primary_key)
+        state = erasure_stages(found, True, namespace) if keyed else ()
+        return (*erasure_stages(found, False, namespace), *state)
     if isinstance(found, Relation) and found.primary_key and command == "cleanup":
         return cleanup_stages(found, namespace)
     if isinstance(found, View) and command == "rebuild":

@@ -127,9 +127,12 @@ def upkeep_stages(item: Relation | View, namespace: Namespace = "main") -> tuple
     return (*own, *(table_upkeep(item, True, namespace) if keyed else ()))
 
 
-def erasure_stages(item: Relation | View, namespace: Namespace = "main") -> tuple[TableStage, ...]:
-    """What `tidegate erase` does with the table of a source, table or view."""
-    table = _stored(item, item.name, namespace)
+def erasure_stages(
+    item: Relation | View, is_state: bool = False, namespace: Namespace = "main"
+) -> tuple[TableStage, ...]:
+    """What `tidegate erase` does with the table of a source, table or view; or with what a table with a PRIMARY KEY
+    holds."""
+    table = _stored(item, state_of(item) if is_state else item.name, namespace)
     return (EraseStage(*table), ForgetStage(*table))
 
 
