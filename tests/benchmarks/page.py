@@ -1,10 +1,11 @@
-"""docs/benchmarks.md and its plots, from docs/benchmarks/*.json: `python -m tests.benchmarks.page`."""
+"""docs/benchmarks.md and its plots, and the table of commits in docs/performance.md, from docs/benchmarks/*.json:
+`python -m tests.benchmarks.page`."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,20 @@ LABELS = {
     "written_kb": "KB written",
     "commit_wall_ms": "wall ms",
 }
+#: In docs/performance.md.
+_CATALOGS = {
+    "folder": "folder",
+    "sqlite": "SQLite",
+    "postgres": "PostgreSQL",
+    "rest": "REST",
+    "rest on S3": "REST, tables on S3",
+}
+_CPU = ("commit_cpu_ms", "driver_cpu_ms", "jvm_cpu_ms", "started_cpu_ms", "server_cpu_ms")
+_ASKED = ("round_trips", "store_requests", "written_kb")
+_COMMITS = (
+    "| catalog | snapshots | CPU | driver | JVM | `chmod` | server | requests to the catalog | requests to S3 "
+    "| KB written | CPU, of that with 20 |\n"
+)
 #: Engines that ratios are of.
 BASES = ("native", "native+copy", "flink")
 
@@ -98,13 +113,38 @@ def render(documents: Documents) -> str:
 
 
 def write() -> None:
-    """Page and plots, into docs."""
+    """Pages and plots, into docs."""
     documents = read()
     (DOCS / "benchmarks.md").write_text(render(documents))
+    performance = DOCS / "performance.md"
+    performance.write_text(with_commits(performance.read_text(), documents["catalogs"]))
     for name, document in documents.items():
         suite = SUITES[name]
         if suite.x is not None and document["points"]:
             curve(suite, document, DOCS / "images" / f"bench_{name}.png")
+
+
+def with_commits(text: str, document: dict[str, Any]) -> str:
+    """The page with its table of commits, which begins with `_COMMITS`, made of this document."""
+    before, heads, rest = text.partition(_COMMITS)
+    return before + heads + _commit_rows(document) + rest[rest.index("\n\n") + 1 :]
+
+
+def _commit_rows(document: dict[str, Any]) -> str:
+    rows = ["---"] * len(_COMMITS.strip().strip("|").split("|")), *_commits(document)
+    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
+
+
+def _commits(document: dict[str, Any]) -> Iterator[list[str]]:
+    for name, title in _CATALOGS.items():
+        first: dict[str, float] = {}
+        for point in (p for p in document["points"] if p["engine"] == name):
+            median = point["median"]
+            row = [f"{median[c]:.1f}" if c in median else "–" for c in _CPU]
+            row += [f"{median[c]:,.0f}" if c in median else "–" for c in _ASKED]
+            grown = median["commit_cpu_ms"] / first["commit_cpu_ms"] if first else None
+            first = first or median
+            yield [title, f"{point['at']:,g}", *row, "" if grown is None else f"{grown:.2f}"]
 
 
 def _overview(documents: Documents) -> str:

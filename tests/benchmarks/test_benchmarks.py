@@ -231,6 +231,8 @@ def test_the_page_is_made_of_the_committed_results(tmp_path: Path) -> None:
     """Text and plots; no result that was wrong is committed."""
     documents = page.read()
     assert (DOCS / "benchmarks.md").read_text() == page.render(documents), "python -m tests.benchmarks.page"
+    text = (DOCS / "performance.md").read_text()
+    assert text == page.with_commits(text, documents["catalogs"]), "python -m tests.benchmarks.page"
     for name, document in documents.items():
         assert document["failures"] == []
         if SUITES[name].x is not None:

@@ -205,6 +205,20 @@ def test_a_rest_server_is_told_no_folder_of_this_machine(tmp_path: Path, more: s
     assert storage.pyiceberg_properties().get("warehouse") == told
 
 
+def test_tables_that_a_rest_server_puts_on_s3_are_reached_wherever_the_warehouse_is(tmp_path: Path) -> None:
+    text = S3.replace("path: s3://bucket/prefix", "path: .tidegate/warehouse")
+    assert text != S3
+    there = Project(tmp_path, "test", read(S3, **SECRETS)).storage
+    here = Project(tmp_path, "test", read(text, **SECRETS)).storage
+    of_s3 = {name: value for name, value in there.spark_conf().items() if ".s3." in name or ".region" in name}
+    assert of_s3.items() <= here.spark_conf().items()
+    # Iceberg finds the client by the scheme, since other tables may be elsewhere.
+    assert "spark.sql.catalog.tidegate.io-impl" not in here.spark_conf()
+    assert here.pyiceberg_properties()["s3.secret-access-key"] == "s3cr3t-visible"
+    assert here.secret_settings() == there.secret_settings()
+    assert here.packages() == there.packages()
+
+
 def test_an_endpoint_is_a_url() -> None:
     error = refused("warehouse: {storage: {endpoint: 'store:9000'}}")
     assert (error.code, error.hint) == ("TG605", "write https://host:port")

@@ -148,6 +148,13 @@ class Storage:
         """Whether Spark is set up for `s3://`: the warehouse is there, or `warehouse.storage` says how to reach it."""
         return self.warehouse.startswith("s3:") or self.settings.storage != StorageSettings()
 
+    @property
+    def _tables_on_s3(self) -> bool:
+        """Whether tables are, or may be, on S3: a REST server decides where they are, wherever the warehouse is."""
+        return self.warehouse.startswith("s3:") or (
+            self.settings.catalog.type == "rest" and self.object_store
+        )
+
     def require_object_store(self, what: str, path: str) -> None:
         """TG607 if `path` is on S3, and this environment does not say how Spark gets there."""
         if path.startswith("s3://") and not self.object_store:
@@ -170,7 +177,9 @@ class Storage:
             # The layout that pyiceberg, too, can read.
             properties["jdbc.schema-version"] = "V1"
         if self.warehouse.startswith("s3:"):
-            properties |= {"io-impl": S3_FILES, **_s3(self.settings.storage)}
+            properties["io-impl"] = S3_FILES
+        if self._tables_on_s3:
+            properties |= _s3(self.settings.storage)
             properties["s3.path-style-access"] = "true" if self.settings.storage.path_style else "false"
         properties |= {k: str(v) for k, v in catalog.properties.items()}
         return (
@@ -205,7 +214,7 @@ class Storage:
             for name, value in given.items()
             if value is not None and (isinstance(value, Expanded) or is_secret(name) or passwords_in(value))
         }
-        if self.warehouse.startswith("s3:"):
+        if self._tables_on_s3:
             found |= {name for name in _s3(self.settings.storage) if name in _S3_SECRETS}
         return frozenset(f"{prefix}.{name}" for name in found)
 
@@ -262,7 +271,7 @@ class Storage:
             properties["init_catalog_tables"] = "false"
         elif catalog.type == "rest":
             properties |= {"type": "rest", "uri": str(catalog.uri)}
-        if self.warehouse.startswith("s3:"):
+        if self._tables_on_s3:
             settings = self.settings.storage
             properties |= _s3(settings)
             if settings.region is not None:
