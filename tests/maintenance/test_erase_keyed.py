@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import Workbench
+from tests.inprocess.failpoints import Failpoints, Killed
 from tests.maintenance.people import WHERE, WHO, there
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
@@ -81,3 +82,42 @@ def test_E9_only_a_condition_on_the_key_finds_all_changes_of_it(workbench: Workb
     for condition in ("city = 'late'", f"{WHERE} AND city = 'late'", "true"):
         with pytest.raises(TidegateError, match="found only by a condition on customer alone"):
             erase(session, "people", condition)
+
+
+class EndsAt(Failpoints):
+    """Ends a run where it first comes to a point of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def reach(self, name: str) -> None:
+        super().reach(name)
+        if name == self._name:
+            raise Killed(name)
+
+
+@pytest.mark.medium
+@pytest.mark.runner("inprocess", only=True)
+def test_R2_an_erasure_of_what_a_key_holds_goes_on(workbench: Workbench) -> None:
+    for number, point in enumerate(
+        (
+            "after InProcessTable.append",
+            "before InProcessTable.delete_rows",
+            "after InProcessTable.delete_rows",
+            "before ErasingFile.remove",
+        )
+    ):
+        own = Workbench(workbench.root / str(number), None)
+        session = filled(own)
+        session.confirm = lambda text: True
+        points = EndsAt(point)
+        with pytest.raises(Killed), points.armed():
+            erase(session, "people", WHERE)
+        session = own.session()
+        done = erase(session, "people")
+        assert (done.rows, audit_source(session, "people").ok) == (4, True), point
+        assert session.execute("SELECT customer, city FROM people").rows() == [("ann", "city 3")], point
+        session.confirm = lambda text: True
+        erase(session, "plain", WHERE)
+        assert there(own.root) == set(), point
