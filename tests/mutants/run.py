@@ -26,6 +26,7 @@ from tests.mutants import (
     bounds,
     commits,
     planted,
+    planted_changes,
     planted_queries,
     planted_results,
     planted_topics,
@@ -45,6 +46,7 @@ PLANTED: tuple[Planted, ...] = (
     *planted_topics.PLANTED,
     *planted_results.PLANTED,
     *planted_queries.PLANTED,
+    *planted_changes.PLANTED,
 )
 ALL: tuple[Place, ...] = (*GUARDS, *PLANTED)
 MEMORY = ROOT / ".tidegate" / "mutants.json"

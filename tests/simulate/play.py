@@ -19,6 +19,7 @@ from tests.simulate.checks.check import Checks
 from tests.simulate.checks.sink_topic import SinkTopic
 from tests.simulate.checks.topic_check import SourceTopic
 from tests.simulate.checks.wrong import Wrong
+from tests.simulate.scripts.changes import Apply, Change, fields
 from tests.simulate.scripts.pipelines import INPUTS, as_json
 from tests.simulate.scripts.script import Act, Amend, Arrive, Keep, Live, Run, Script, Together, Wait
 from tests.simulate.scripts.topic_acts import Produce, TopicAct
@@ -33,6 +34,7 @@ from tidegate.amend.run import amend
 from tidegate.errors import TidegateError
 from tidegate.maintenance.upkeep import maintain_all
 from tidegate.project.jobs.maintenance import Policy
+from tidegate.session.apply import apply
 from tidegate.session.session import Session
 
 #: How a run may end that faults have met. Anything else is a defect of the engine.
@@ -90,7 +92,9 @@ class Play:
         chooser = Chooser(rng, script.faults, script.wishes, script.share)
         self._script, self._rng = script, rng
         self.outside = Outside(script.seed, chooser)
-        self.world = World(self.outside, script.pipeline.sql(), script.pipeline.sources)
+        self.world = World(
+            self.outside, script.pipeline.sql(), script.pipeline.sources, script.pipeline.evolves
+        )
         # (Late rows that an amendment has taken in count, whoever has made it: A1, B1.)
         amends = any(isinstance(act, Amend) or getattr(act, "second", "") == "amend" for act in script.acts)
         self.checks = Checks(self.world, script.pipeline, exact=not amends)
@@ -102,13 +106,15 @@ class Play:
         self.checks.watch()
         self._sessions: dict[str, Session] = {}
         self._arrived = 0
+        #: Whether definitions were edited since the last time that all of them were carried out.
+        self._applied = True
         self._drivers = 0
 
     def play(self, first: int = 0, known: Callable[[int], bool] = lambda number: False) -> Played:
         """Its acts from the `first` one on. `known`: asked after each act whether all that may follow was played; then
         upkeep removes what is left behind, and that is all."""
         wrong = None
-        with self.outside.holds(), failing(self.outside):
+        with self.outside.holds(), self.world.holds(), failing(self.outside):
             try:
                 for number, act in enumerate(self._script.acts[first:], first):
                     self.outside.begin(number)
@@ -141,6 +147,10 @@ class Play:
             self.arrive(act)
         elif isinstance(act, TopicAct):
             self._happens(act)
+        elif isinstance(act, Change):
+            self._change(act)
+        elif isinstance(act, Apply):
+            self._apply(act)
         elif isinstance(act, Wait):
             self.outside.pass_time(act.seconds)
         elif isinstance(act, Run):
@@ -159,6 +169,9 @@ class Play:
 
     def _live(self, act: Live) -> None:
         """Live groups, until nothing waits any more."""
+        if not self._applied and not self.work(self.driver("a", True), _apply):
+            return
+        self._applied = True
         for known in [one for one in self.world.drivers if one.machine == "a"]:
             self.ended(known)
 
@@ -187,11 +200,38 @@ class Play:
         for number, partition, key, value, at in act.rows:
             row = {"id": number, "p": partition, "k": key, "v": value}
             log.given[number] = {**row, "of": act.of}
-            lines.append(json.dumps(as_json({**row, "ts": at})))
+            more = fields(number) if self._script.pipeline.evolves else {}
+            lines.append(json.dumps(as_json({**row, **more, "ts": at})))
         path = f"{self.world.root}/{INPUTS[act.of]}/{self._arrived:03d}.json"
         self.world.store.put(path, ("\n".join(lines) + "\n").encode())
         self._arrived += 1
         self.outside.pass_time(10)
+
+    def _change(self, act: Change) -> None:
+        """Of the columns of the source. Nobody edits a definition whose last edit is not in the log yet."""
+        if not self._script.pipeline.evolves:
+            return  # of a script that was made smaller
+        log = self.checks.events
+        if act.what == "query" and act.name in self.checks.views:
+            self.checks.requeried(act.name, act.to)
+        elif act.what == "query" or log.edited(act) is None:
+            return  # (The log does not have the last change of its columns yet.)
+        self._applied = False
+        for driver in list(self.world.drivers):
+            if act.stays:
+                driver.outdated, driver.machine = True, "b"
+            else:
+                self.ended(driver)
+        self.world.define(self._script.pipeline.sql(log.definition, self.checks.views))
+
+    def _apply(self, act: Apply) -> None:
+        """What was edited; and then somebody runs everything who has not noticed that."""
+        if self.work(self.driver("a", act.fresh), _apply):
+            self._applied = True
+        for driver in [one for one in self.world.drivers if one.outdated]:
+            self.work(driver, Session.run)
+            if not driver.dead:
+                self.ended(driver)
 
     def _happens(self, act: TopicAct) -> None:
         """To the topic that the source reads."""
@@ -247,7 +287,9 @@ class Play:
             self.ended(driver)
         except _EXPECTED as error:
             excused = self.outside.met[before:] or self._excused() or self._is_loss(error)
-            if isinstance(error, AssertionError) or not excused:
+            outdated = driver.outdated or not self._applied
+            outdated = outdated and isinstance(error, TidegateError) and error.code == "TG506"
+            if isinstance(error, AssertionError) or not (excused or outdated):
                 raise Wrong(f"a run failed that no fault has met: {_told(error)}") from error
         except Exception as error:
             raise Wrong(f"a run failed as none may: {_told(error)}") from error
@@ -287,6 +329,8 @@ class Play:
         """Faults end, and the next run makes everything good."""
         session = self._last()
         try:
+            if self._script.pipeline.evolves:
+                _apply(session)
             self._restore(session)
             session.run()
             if not self.checks.exact:
@@ -302,8 +346,8 @@ class Play:
         with self.outside.looking():
             audit(self.checks, session, self._script.seed % AUDITED_IN_WHOLE == 0)
             for name in self._script.pipeline.views if not self.checks.exact else ():
-                if VIEWS[name].windows is not None:
-                    revisions(self.checks, session, VIEWS[name])
+                if self.checks.views[name].windows is not None:
+                    revisions(self.checks, session, self.checks.views[name])
 
     def _last(self) -> Session:
         """Of a new process, when all others have ended."""
@@ -332,6 +376,12 @@ def _keep(outside: Outside, orphans: bool, session: Session, guard: float | None
     policy = Policy(keep_snapshots=60, most_snapshots=3, compact_when_files=2, settle=0, orphans_after=86_400)
     now = outside.now.timestamp()
     maintain_all(session, policy=lambda _: policy, now=now, guard=guard, orphans=orphans)
+
+
+def _apply(session: Session) -> None:
+    """Carry out whatever definitions were edited, and agree to what is replaced."""
+    session.confirm = lambda what: True
+    apply(session)
 
 
 def _told(error: BaseException) -> str:

@@ -26,8 +26,8 @@ from tests.small.walk import Counted, WrongError
 SECONDS = (0, 10, 15, 30, 35, 50)
 
 #: What readers have seen, and what a play counts.
-_SEEN = ("emitted", "shown", "frontiers", "_files", "_live")
-_OF_LOG = ("given", "rows", "epoch", "marks", "recorded", "repeats", "_plans")
+_SEEN = ("emitted", "shown", "frontiers", "lives", "_files", "_live")
+_OF_LOG = ("given", "rows", "epoch", "marks", "recorded", "repeats", "versions", "_plans")
 _COUNTED = ("_arrived", "_drivers")
 
 Published = tuple[int | None, ...]

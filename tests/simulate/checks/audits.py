@@ -12,7 +12,7 @@ from tests.simulate.checks.check import Checks
 from tests.simulate.checks.logs import Log
 from tests.simulate.checks.wrong import Judged, Wrong
 from tests.simulate.scripts.pipelines import seconds
-from tests.simulate.scripts.views import VIEWS, View
+from tests.simulate.scripts.views import View
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 
@@ -30,7 +30,7 @@ def audit(checks: Checks, session: Session, whole: bool) -> None:
         # (What a broker still has of a topic is not all that it had.)
         _audit_log(log, session, whole and log.source is None)
     if whole:
-        _audit_view(checks, session, VIEWS[checks.pipeline.views[0]])
+        _audit_view(checks, session, checks.views[checks.pipeline.views[0]])
 
 
 def _audit_log(log: Log, session: Session, recount: bool) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,11 +13,12 @@ from pyiceberg.table import Table as Stored
 from pyiceberg.table.metadata import TableMetadata
 
 from tests.inprocess.broker import Message
+from tests.oracles.columns import Columns
 from tests.oracles.oracle import Row
 from tests.oracles.tables import Table
 from tests.simulate.checks import keyed
 from tests.simulate.checks.deliveries import Deliveries
-from tests.simulate.checks.leftovers import files_are_known, live_files
+from tests.simulate.checks.leftovers import BESIDE, files_are_known, live_files
 from tests.simulate.checks.logs import Log
 from tests.simulate.checks.sink_topic import SinkTopic
 from tests.simulate.checks.topic_check import SourceChecks, SourceTopic
@@ -26,7 +27,17 @@ from tests.simulate.scripts.pipelines import Pipeline, mark, seconds
 from tests.simulate.scripts.views import VIEWS, View
 from tests.simulate.world.driver import World
 from tests.simulate.world.tables import Identifier
+from tidegate.plan.versions import GENERATION
 from tidegate.session.session import Session
+
+
+@dataclass(frozen=True)
+class Life:
+    """Results of a view from one rebuild to the next: of which query, and of which columns of the source."""
+
+    view: View
+    generation: int
+    columns: Columns | None
 
 
 @dataclass
@@ -45,6 +56,9 @@ class Checks:
     #: What the sink delivers into, where that is a topic.
     sink: SinkTopic | None = None
     deliveries: Deliveries = field(init=False)
+    #: As views are written now, and what their stored results are of.
+    views: dict[str, View] = field(init=False)
+    lives: dict[str, Life] = field(default_factory=dict)
     #: By the names of sources.
     logs: dict[str, Log] = field(init=False)
     _files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -53,6 +67,7 @@ class Checks:
 
     def __post_init__(self) -> None:
         self.deliveries = Deliveries(self)
+        self.views = {name: VIEWS[name] for name in self.pipeline.views}
         self.logs = {name: Log(name, self.world, self.pipeline.strategy) for name in self.pipeline.sources}
 
     @property
@@ -82,6 +97,9 @@ class Checks:
         self, table: Identifier, before: TableMetadata | None, after: TableMetadata | None
     ) -> None:
         try:
+            if after is None and table[-1].endswith(BESIDE):
+                self._live.pop(table, None)
+                return
             if after is None:
                 raise Wrong(f"{table[-1]} was dropped")
             with self.world.outside.looking():
@@ -96,9 +114,9 @@ class Checks:
         summary = _said(self.world.catalog.table(table, after))
         rows = self._rows(table, after)
         if name in self.pipeline.views:
-            self._look_at_view(name, rows, summary)
+            self._look_at_view(name, rows, summary, after.properties)
         elif name in self.logs:
-            self.logs[name].look(rows, summary)
+            self.logs[name].look(rows, summary, after.schema())
 
     def _rows(self, table: Identifier, metadata: TableMetadata) -> list[dict[str, Any]]:
         """Of the newest snapshot."""
@@ -117,8 +135,10 @@ class Checks:
             found += self._files[path]
         return found
 
-    def _look_at_view(self, name: str, rows: list[dict[str, Any]], summary: dict[str, str]) -> None:
-        view = VIEWS[name]
+    def _look_at_view(
+        self, name: str, rows: list[dict[str, Any]], summary: dict[str, str], properties: Mapping[str, str]
+    ) -> None:
+        view = self._life(name, properties).view
         revised = {window_of(row) for row in _marks(rows)}
         _look_at_revisions(name, rows)
         closed = [row for row in rows if row["_open"] is False]
@@ -146,14 +166,35 @@ class Checks:
             extra, missing = shown - kept, kept - shown
             raise Wrong(f"C2: {name} at {frontier}: too much {few(extra)}, too little {few(missing)}")
 
+    def _life(self, name: str, properties: Mapping[str, str]) -> Life:
+        """R4, E5: what is stored of a view is of one definition, until all of it is replaced at once, by results that
+        are not behind."""
+        generation, known = int(properties.get(GENERATION) or 1), self.lives.get(name)
+        if known is None or generation != known.generation:
+            if known is not None and generation != known.generation + 1:
+                raise Wrong(f"R4: the results of {name} are version {generation} after {known.generation}")
+            for seen in (self.emitted, self.shown):
+                seen.pop(name, None)
+            versions = self.events.versions
+            self.lives[name] = Life(self.views[name], generation, versions[-1][1] if versions else None)
+        if self.lives[name].view.sql not in properties["tidegate.definition"]:
+            raise Wrong(f"R4: the results of {name} are of {properties['tidegate.definition']}")
+        return self.lives[name]
+
+    def requeried(self, name: str, query: str) -> None:
+        """A view gets the query of another one."""
+        self.views[name] = replace(VIEWS[query], name=name)
+
     def on_time(self, view: View) -> list[Row]:
         """The rows of logs that a view counts."""
-        rows = [row for name in view.reads for row in self.logs[name].judged("on_time")]
+        columns = self.lives[view.name].columns if view.name in self.lives else None
+        rows = [row for name in view.reads for row in self.logs[name].judged("on_time", columns)]
         return keyed.counted(self._table(), rows) if self.pipeline.ttl else rows
 
     def late(self, view: View) -> list[Row]:
         """The rows that came late for it."""
-        return [row for name in view.reads for row in self.logs[name].judged("late")]
+        columns = self.lives[view.name].columns if view.name in self.lives else None
+        return [row for name in view.reads for row in self.logs[name].judged("late", columns)]
 
     def _table(self) -> Table:
         """Of a table WITH TTL, as the oracle has it."""
@@ -198,7 +239,9 @@ class Checks:
         if self.wrong is not None:
             raise self.wrong
         published = {name: self._decided(name, session) for name in self.logs}
-        for view in map(VIEWS.__getitem__, self.pipeline.views):
+        for view in self.views.values():
+            if view.name in self.lives and self.lives[view.name].view != view:
+                raise Wrong(f"R4: the results of {view.name} are of an earlier query")
             clock = view.clock(published)
             right, emitted = (
                 Counter(view.truth(self.on_time(view), clock)),
@@ -217,6 +260,8 @@ class Checks:
     def _decided(self, name: str, session: Session) -> int | None:
         """W1 to W9: what a source has published, where all of its rows are decided by the rules."""
         log = self.logs[name]
+        if self.pipeline.evolves and name == "events":
+            log.columns(session)
         if log.source is not None:
             checks = SourceChecks(log.source, log.strategy)
             published = checks.follow(log.rows, log.recorded, log.repeats)

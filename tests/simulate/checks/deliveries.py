@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tests.inprocess.broker import Message
 from tests.simulate.checks.wrong import Wrong
 from tests.simulate.scripts.pipelines import line_of
-from tests.simulate.scripts.views import VIEWS, View
+from tests.simulate.scripts.views import View
 
 if TYPE_CHECKING:
     from tests.simulate.checks.check import Checks
@@ -64,7 +64,7 @@ class Deliveries:
         return Counter({row: n for row, n in missing.items() if not is_joined(row)})
 
     def _view(self) -> View:
-        return VIEWS[self._checks.pipeline.views[0]]
+        return self._checks.views[self._checks.pipeline.views[0]]
 
     def _emitted(self) -> Rows:
         return self._checks.emitted.get(self._view().name, Counter())

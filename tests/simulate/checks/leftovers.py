@@ -12,6 +12,8 @@ from tests.simulate.world.driver import World
 from tests.simulate.world.store import path_in
 from tests.simulate.world.tables import Identifier
 
+#: What results are called that are computed beside those that they will replace.
+BESIDE = "$next"
 #: Where a sink stands, beside its deliveries.
 _STANDS = ("deployed.json", "kafka-announced.json")
 
@@ -28,6 +30,8 @@ def look(world: World, pipeline: Pipeline) -> None:
     left = [path for path in sorted(there - needed) if not _is_kept(world, path, delivers)]
     if left:
         raise Wrong(f"R2: upkeep has not found {left[:3]}")
+    if beside := [table[-1] for table in world.catalog.tables if table[-1].endswith(BESIDE)]:
+        raise Wrong(f"R2: what results were computed in is left: {beside}")
 
 
 def _of_table(world: World, table: tuple[str, ...]) -> set[str]:

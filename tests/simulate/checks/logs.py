@@ -7,15 +7,24 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tests.oracles.columns import Columns
 from tests.oracles.oracle import Oracle, Row
 from tests.simulate.checks.topic_check import Recorded, SourceTopic
 from tests.simulate.checks.wrong import Judged, Place, Wrong, few
+from tests.simulate.scripts.changes import FIELDS, Change, Definition, held
 from tests.simulate.scripts.pipelines import mark, seconds
 from tests.simulate.world.driver import World
 from tests.simulate.world.outside import HUNG
 
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+
+    from tidegate.session.session import Session
+
+#: The types of columns as Iceberg calls them.
+_TYPES = {"INT": "int", "BIGINT": "long"}
 _PLAN = re.compile(r"/_streams/[^/]+/([^/]+)/plans/plan-(\d+)$")
 #: Why a message is rejected that was given twice.
 REPEATED = "offset_not_increasing"
@@ -39,10 +48,16 @@ class Log:
     #: By epoch and partition what the log says of it; of rows of topics, how often one was given again.
     recorded: dict[int, dict[str | None, Recorded]] = field(default_factory=dict)
     repeats: Counter[Place] = field(default_factory=Counter)
+    #: The columns that change: as somebody has written them last; and those that the log has had, each with the epoch
+    #: of the commit that has changed them.
+    definition: Definition = field(default_factory=Definition)
+    versions: list[tuple[int, Columns]] = field(default_factory=list)
     _plans: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def look(self, rows: list[dict[str, Any]], summary: dict[str, str]) -> None:
+    def look(self, rows: list[dict[str, Any]], summary: dict[str, str], schema: Schema) -> None:
         """At a commit. Raises Wrong."""
+        columns = [(one.name, str(one.field_type)) for one in schema.fields if one.name in FIELDS]
+        self._look_at_columns(columns, int(summary.get("tidegate.epoch", self.epoch)))
         log: dict[Place, Judged] = {}
         repeats = Counter[Place]()
         # (What was rejected as given once more is what it repeats, in another order.)
@@ -75,6 +90,43 @@ class Log:
         if self.source is not None:
             self.source.reached(self.recorded[epoch])
 
+    def _look_at_columns(self, stored: list[tuple[str, str]], epoch: int) -> None:
+        """E7: the columns are those of before, or all of those of the newest definition."""
+        for at, columns in (
+            (None, self.versions[-1][1] if self.versions else None),
+            (epoch, self.definition.columns),
+        ):
+            if columns is not None and stored in ([], [(one.name, _TYPES[one.kind]) for one in columns]):
+                if at is not None:
+                    self.versions.append((epoch if self.versions else 0, columns))
+                return
+        raise Wrong(f"E7: the log has the columns {stored}, and its definition {self.definition.columns}")
+
+    def edited(self, change: Change) -> Definition | None:
+        """The definition after an edit; None where the log does not have that of before yet."""
+        if not self.versions or self.versions[-1][1] != self.definition.columns:
+            return None
+        after = self.definition.after(change, len(self.versions))
+        self.definition = after or self.definition
+        return after
+
+    def decoded(self, epoch: int) -> Columns:
+        """The columns by which the rows of an epoch were decoded."""
+        later = [columns for since, columns in self.versions[1:] if since < epoch]
+        return later[-1] if later else self.versions[0][1]
+
+    def columns(self, session: Session) -> None:
+        """E2, E3: each value is under its own column, and nowhere else. Raises Wrong."""
+        now = self.versions[-1][1]
+        if now != self.definition.columns:
+            raise Wrong(f"E7: the log has the columns {now}, and its definition {self.definition.columns}")
+        names = [column.name for column in now]
+        epochs = {one.id: one.epoch for one in self.rows.values() if one.outcome == "on_time"}
+        for row in session.table(self.name).select("id", *names).collect():
+            right = held(row["id"], self.decoded(epochs[row["id"]]), now)
+            if (shown := {name: row[name] for name in names}) != right:
+                raise Wrong(f"E2: row {row['id']} shows {shown}, by the rules {right}")
+
     def _note_marks(self, rows: list[dict[str, Any]]) -> None:
         for row in rows:
             if row["_outcome"] != "watermark" or row["_epoch"] in self.marks:
@@ -87,7 +139,9 @@ class Log:
                 r["_source_partition"]: Recorded(r["_arrival"], r["_progress"]) for r in same
             }
             self.marks[row["_epoch"]] = (known, mark(published[0]) if published else None)
-            missing = self._partitions() - known.keys() if self.source is None else set()
+            # (The commit that changes columns judges nothing.)
+            judges = self.source is None and row["_epoch"] != self.versions[-1][0]
+            missing = self._partitions() - known.keys() if judges else set()
             if missing and not self.world.store.has_hidden():
                 raise Wrong(f"W6: epoch {row['_epoch']} was judged without partitions {sorted(missing)}")
 
@@ -95,13 +149,17 @@ class Log:
         """Those of every row that was given."""
         return {row["p"] for row in self.given.values()}
 
-    def judged(self, outcome: str) -> list[Row]:
-        """The rows with this outcome."""
+    def judged(self, outcome: str, columns: Columns | None = None) -> list[Row]:
+        """The rows with this outcome, and what `columns` show of them (None: those of today)."""
         return [
-            Row(place[0], place[1], judged.at, None, self.given[judged.id])
+            Row(place[0], place[1], judged.at, None, self._payload(judged.id, judged.epoch, columns))
             for place, judged in sorted(self.rows.items())
             if judged.outcome == outcome and judged.id is not None
         ]
+
+    def _payload(self, number: int, epoch: int, columns: Columns | None) -> dict[str, Any]:
+        now = self.versions[-1][1] if columns is None else columns
+        return {**self.given[number], **held(number, self.decoded(epoch), now)}
 
     # -- plans -------------------------------------------------------------------------------------------------
 

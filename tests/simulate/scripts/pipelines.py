@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.oracles.oracle import Row
+from tests.simulate.scripts.changes import Definition
 from tests.simulate.scripts.topic_acts import Topic
 from tests.simulate.scripts.views import VIEWS, Shown, View
 from tests.simulate.world.broker import ADDRESS, SINK_TOPIC, SOURCE_TOPIC
@@ -19,7 +20,7 @@ DELAY = 20
 #: Where watermarks may run ahead of event times: by so much, at values above this one.
 AHEAD, HIGH = 30, 7
 
-SOURCE = """CREATE {kind} {name} (id INT, p VARCHAR, k VARCHAR, v INT, ts TIMESTAMP,
+SOURCE = """CREATE {kind} {name} (id INT, p VARCHAR, k VARCHAR, v INT, {more}ts TIMESTAMP,
     WATERMARK FOR ts AS {watermark})
 WITH (connector = 'filesystem', path = '{path}', partition.columns = 'p', max_files_per_batch = '{files}')
 FORMAT PLAIN ENCODE JSON;
@@ -50,7 +51,7 @@ class Pipeline:
     """A project. `sink`: of the first view, files. `ahead`: some rows offer a watermark beyond their event time.
     `topic`: what its source reads, if no folder; `sent`: whether the sink sends to a topic, and what is its key. `ttl`:
     the source is a table WITH TTL, whose rows are changes of the row of their key. `upserts`: what is sent follows
-    amendments, by the key of the view's rows."""
+    amendments, by the key of the view's rows. `evolves`: its source has columns that change."""
 
     views: tuple[str, ...]
     files_per_batch: int = 1
@@ -60,6 +61,7 @@ class Pipeline:
     sent: str | None = None
     ttl: bool = False
     upserts: bool = False
+    evolves: bool = False
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -71,14 +73,16 @@ class Pipeline:
         """Whether it has a sink."""
         return self.sink or self.sent is not None
 
-    def sql(self) -> str:
-        """Its definitions."""
-        text = "".join(map(self._source, self.sources))
+    def sql(self, definition: Definition | None = None, queries: Mapping[str, View] = VIEWS) -> str:
+        """Its definitions. `definition`: of the columns that change; None: as they are at first. `queries`: what is now
+        behind the names of views."""
+        columns = (definition or Definition()).sql() if self.evolves else ""
+        text = "".join(self._source(name, columns if name == "events" else "") for name in self.sources)
         for name in self.views:
-            text += f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name].sql} EMIT ON WINDOW CLOSE;\n"
+            text += f"CREATE MATERIALIZED VIEW {name} AS {queries[name].sql} EMIT ON WINDOW CLOSE;\n"
         return text + self._sink()
 
-    def _source(self, name: str) -> str:
+    def _source(self, name: str, columns: str) -> str:
         ahead = f"CASE WHEN v > {HIGH} THEN ts + INTERVAL '{AHEAD} seconds' ELSE {BEHIND} END"
         watermark = ahead if self.ahead else BEHIND
         if self.topic is None or name != "events":
@@ -86,6 +90,7 @@ class Pipeline:
             return SOURCE.format(
                 kind=kind,
                 name=name,
+                more=columns,
                 path=INPUTS[name],
                 files=self.files_per_batch,
                 watermark=watermark + more,

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any
 
+from tests.simulate.scripts.changes import Apply, Change, Edits
 from tests.simulate.scripts.pipelines import Pipeline
 from tests.simulate.scripts.rows import FileRows, Rows
 from tests.simulate.scripts.topic_acts import (
@@ -15,11 +16,9 @@ from tests.simulate.scripts.topic_acts import (
     Messages,
     Topic,
     TopicAct,
-    fewer,
-    simpler,
     topic_of,
 )
-from tests.simulate.scripts.views import JOINS, OVER, VIEWS
+from tests.simulate.scripts.views import JOINS, MEASURES, OVER, VIEWS
 from tests.simulate.world.outside import FAULTS, KILLED_AFTER, LOST, Fault, Wish
 
 #: Steps of pipelines that read files, or have topics; of tables WITH TTL; and of upkeep.
@@ -134,9 +133,10 @@ class Amend:
     """A driver lets views absorb their late rows."""
 
 
-Act = Arrive | Run | Together | Live | Wait | Keep | Amend | TopicAct
+Act = Arrive | Run | Together | Live | Wait | Keep | Amend | Change | Apply | TopicAct
 _ACTS = {
-    kind.__name__.lower(): kind for kind in (Arrive, Run, Together, Live, Wait, Keep, Amend, *TOPIC_ACTS)
+    kind.__name__.lower(): kind
+    for kind in (Arrive, Run, Together, Live, Wait, Keep, Amend, Change, Apply, *TOPIC_ACTS)
 }
 
 
@@ -197,8 +197,8 @@ def _frozen(value: Any) -> Any:
 def script_of(seed: int) -> Script:
     """The history that a seed stands for."""
     rng = Random(seed)
-    views = tuple(rng.sample(sorted(VIEWS.keys() - {*OVER, *JOINS}), rng.choice([1, 1, 2])))
-    if rng.random() < 0.14:
+    views = tuple(rng.sample(sorted(VIEWS.keys() - {*OVER, *JOINS, *MEASURES}), rng.choice([1, 1, 2])))
+    if rng.random() < 0.11:
         # (What these cost is twice as much as another view.)
         views = (rng.choice(OVER),)
     elif rng.random() < 0.14:
@@ -217,6 +217,14 @@ def script_of(seed: int) -> Script:
     else:
         ttl = rng.random() < 0.2 and views[0] not in JOINS and not pipeline.upserts
         pipeline = replace(pipeline, ttl=ttl, ahead=pipeline.ahead and not ttl)
+        if rng.random() < 0.23:
+            pipeline = replace(pipeline, evolves=True)
+            if rng.random() < 0.5:
+                # (A sink of results that are replaced is to be made anew.)
+                pipeline = replace(pipeline, views=MEASURES, sink=False, sent=None, upserts=False)
+            elif views[0] in OVER:
+                # These read all columns.
+                pipeline = replace(pipeline, views=("hopping",), sent=pipeline.sent and "k")
         acts = _acts(rng, pipeline)
     own = tuple(_own_steps(pipeline, acts))
     wishes = [_wish(rng, pipeline, own) for _ in range(rng.choice([4, 4, 4, 5]))]
@@ -268,11 +276,14 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
     keeps = rng.random() < 0.3
     rows = Rows(rng, amends, pipeline)
     others = Rows(rng, amends, pipeline, _OTHERS) if "others" in pipeline.sources else None
+    edits = _edits(rng, pipeline) if pipeline.evolves else None
     if messages is not None and messages.partitions > 1 and rng.random() < 0.12:
         acts += _awakening(rng, messages)
     for number in range(2):
         if number and rng.random() < 0.4:
             rows.be_on_time()
+        if edits is not None and number:
+            acts += [edits.change(), Apply(rng.random() < 0.8)][: rng.choice([1, 2, 2])]
         if messages is None:
             # (Upkeep puts two files and more together, and the next one removes these.)
             acts += [Arrive(rows.file()) for _ in range(rng.choice([2, 3] if keeps else [1, 1, 2, 3]))]
@@ -295,6 +306,8 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
             acts.append(Live(tuple(rows.file() for _ in range(rng.choice([0, 1, 2])))))
         else:
             acts.append(Run(fresh=rng.random() < 0.3))
+    if edits is not None and rng.random() < 0.4:
+        acts += [edits.change(), Arrive(rows.file()), Apply(), Run(fresh=rng.random() < 0.5)]
     if pipeline.delivers and rng.random() < 0.6:
         # Where a fault has ended the runs before, something is delivered now.
         acts.append(Run(fresh=rng.random() < 0.3))
@@ -302,6 +315,13 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
         # What was committed last is old enough for upkeep then.
         acts += [Wait(rng.choice([61, 120, 3600, 100_000])), Keep(rng.random() < 0.7)]
     return tuple(acts)
+
+
+def _edits(rng: Random, pipeline: Pipeline) -> Edits:
+    """Of the definitions of a project."""
+    read = ["amount"] if "measured" in pipeline.views else []
+    views = [] if pipeline.delivers or pipeline.views[0] in JOINS else pipeline.views
+    return Edits(rng, read, views, ("hopping", "sorted", "tumbling", "visits"))
 
 
 def _awakening(rng: Random, messages: Messages) -> Sequence[Act]:
@@ -333,55 +353,3 @@ def _together(rng: Random, amends: bool, pipeline: Pipeline, rows: Rows | None) 
 _OTHERS = 10_001
 #: Around `idle_timeout`, which is 300 seconds.
 _WAITS = (5, 200, 289, 290, 299, 300, 301, 3600, 100_000)
-
-
-def smaller(script: Script) -> Sequence[Script]:
-    """Scripts with something less, those with the most less first."""
-    assert script.faults is not None
-    found = []
-    for number in range(len(script.acts)):
-        acts = script.acts[:number] + script.acts[number + 1 :]
-        faults = tuple(
-            replace(fault, act=fault.act - (fault.act > number))
-            for fault in script.faults
-            if fault.act != number
-        )
-        found.append(Script(script.seed, script.pipeline, acts, faults))
-    for number in range(len(script.faults)):
-        found.append(
-            Script(
-                script.seed,
-                script.pipeline,
-                script.acts,
-                script.faults[:number] + script.faults[number + 1 :],
-            )
-        )
-    found += [replace(script, pipeline=one) for one in _plainer(script.pipeline)]
-    for number, act in enumerate(script.acts):
-        if isinstance(act, Live | Together):
-            for file in range(len(act.files)):
-                without = replace(act, files=act.files[:file] + act.files[file + 1 :])
-                acts = (*script.acts[:number], without, *script.acts[number + 1 :])
-                found.append(Script(script.seed, script.pipeline, acts, script.faults))
-        if isinstance(act, Arrive) and len(act.rows) > 1:
-            for row in range(len(act.rows)):
-                less = replace(act, rows=act.rows[:row] + act.rows[row + 1 :])
-                acts = (*script.acts[:number], less, *script.acts[number + 1 :])
-                found.append(Script(script.seed, script.pipeline, acts, script.faults))
-        elif isinstance(act, TopicAct):
-            for one in fewer(act):
-                acts = (*script.acts[:number], one, *script.acts[number + 1 :])
-                found.append(Script(script.seed, script.pipeline, acts, script.faults))
-    return found
-
-
-def _plainer(pipeline: Pipeline) -> Sequence[Pipeline]:
-    """Pipelines with something less."""
-    found = []
-    if len(pipeline.views) > 1:
-        found += [replace(pipeline, views=(view,)) for view in pipeline.views]
-    if pipeline.sink or pipeline.sent is not None:
-        found.append(replace(pipeline, sink=False, sent=None, upserts=False))
-    if pipeline.topic is not None:
-        found += [replace(pipeline, topic=one) for one in simpler(pipeline.topic)]
-    return found

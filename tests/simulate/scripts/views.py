@@ -80,6 +80,15 @@ def _open_sessions(rows: Sequence[Row], mark: int | None) -> list[Shown]:
     ]
 
 
+def _measured(rows: Sequence[Row], mark: int | None) -> list[Shown]:
+    """Of a column that is added later: earlier rows have NULL (E2)."""
+    found = []
+    for g in final(grouped(rows, tumble(10), ("k",)), mark):
+        values = [row.payload["amount"] for row in g.rows if row.payload["amount"] is not None]
+        found.append((*g.keys, g.start, g.end, len(values), max(values, default=None)))
+    return found
+
+
 def _sorted(rows: Sequence[Row], mark: int | None) -> list[Shown]:
     """C4: rows below the watermark, each once."""
     return [(row.payload["id"], row.event_time) for row in rows if mark is not None and row.event_time < mark]
@@ -169,6 +178,16 @@ VIEWS = {
             _open_sessions,
             key=("k", "window_start", "window_end"),
         ),
+        View(
+            "measured",
+            "SELECT k, window_start, window_end, count(amount) AS n, max(amount) AS s "
+            "FROM TUMBLE(events, ts, INTERVAL '10 seconds') GROUP BY k, window_start, window_end",
+            ("k", "window_start", "window_end", "n", "s"),
+            _measured,
+            _together(_measured),
+            windows=tumble(10),
+            key=("k", "window_start"),
+        ),
         View("sorted", "SELECT id, ts FROM events", ("id", "ts"), _sorted, _together(_sorted), key=("id",)),
         View(
             "ranked",
@@ -204,3 +223,5 @@ VIEWS = {
 OVER = ("around", "followed", "ranked")
 #: Those of two sources (D2).
 JOINS = ("matched", "paired")
+#: Those that read a column which only some sources have.
+MEASURES = ("measured",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tempfile
@@ -11,8 +12,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing.util import Finalize
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow.fs as pafs
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.manifest import clear_manifest_cache
 
 from tests.inprocess.session import new_spark
@@ -25,11 +28,13 @@ from tests.simulate.world.outside import Driver, Outside
 from tests.simulate.world.store import Handler, Store
 from tests.simulate.world.tables import Identifier, SimulatedCatalog
 from tidegate.errors import TidegateError
+from tidegate.evolve import planning
 from tidegate.project import Project
 from tidegate.project.storage import Storage
 from tidegate.runtime.runner import Runner
 from tidegate.session.session import Session
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.store.metadata import CommittedTable, _state
 
 _ROLES = (
     (re.compile(r"/_streams/[^/]+/[^/]+/plans(/|$)"), "plan"),
@@ -62,8 +67,9 @@ class SimulatedStorage(Storage):
 
 
 @cache
-def project_folder(sql: str) -> Path:
-    """A project on disk with these definitions; nothing else is ever written into it. It goes with this process."""
+def project_folder(sql: str, changing: bool = False) -> Path:
+    """A project on disk with these definitions; nothing else is ever written into it, unless it is `changing`: then
+    other definitions. It goes with this process."""
     root = Path(tempfile.mkdtemp(prefix="simulated-")) / "project"
     Finalize(None, shutil.rmtree, (root.parent, True), exitpriority=0)
     (root / "assets").mkdir(parents=True)
@@ -74,12 +80,14 @@ def project_folder(sql: str) -> Path:
 class World:
     """The outside of one project: its store and its catalog."""
 
-    def __init__(self, outside: Outside, sql: str, logs: tuple[str, ...]) -> None:
+    def __init__(self, outside: Outside, sql: str, logs: tuple[str, ...], changing: bool = False) -> None:
         # Ids follow from the seed: what is known of a snapshot may be another history's.
         forget_files()
         forget_manifests()
         clear_manifest_cache()
-        self.outside, self.root = outside, project_folder(sql)
+        self.outside, self.root = outside, project_folder(sql, changing)
+        if changing:
+            self.define(sql)
         self.store = Store(outside, role_of)
         self.broker = SimulatedBroker(outside)
         self.files = pafs.PyFileSystem(Handler(self.store))
@@ -107,6 +115,10 @@ class World:
             InProcessUpkeep(None, opened).compact(least_files=2)  # type: ignore[arg-type]
             return self.catalog.newest(table) is not before
 
+    def define(self, sql: str) -> None:
+        """Somebody edits the definitions."""
+        (self.root / "assets" / "all.sql").write_text(sql)
+
     def catalog_of_project(self) -> Catalog:
         """What its files define."""
         return Project.load(self.root).catalog()
@@ -121,6 +133,20 @@ class World:
         outside = self.outside
         runner = Runner(tables, topics, outside.clock, self._lease, outside.elapsed, outside.pass_time)
         return Session(project, runner)
+
+    @contextmanager
+    def holds(self) -> Iterator[None]:
+        """While the block runs, who reads tables without a session reads those of this world."""
+        with patch.object(planning, "load_table", self._committed):
+            yield
+
+    def _committed(self, storage: Storage, name: str, namespace: str | None = None) -> CommittedTable | None:
+        try:
+            table = self.catalog.open((namespace or storage.namespace_of(name), name))
+        except NoSuchTableError:
+            return None
+        metadata = json.loads(table.metadata.model_dump_json(by_alias=True))
+        return _state(name, table.metadata_location, metadata)
 
     @contextmanager
     def _lease(self, folder: Path, name: str) -> Iterator[None]:

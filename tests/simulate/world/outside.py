@@ -112,13 +112,14 @@ class Chooser:
 @dataclass
 class Driver:
     """A process that runs the engine, on a machine. `dead`: nothing that it still does has an effect. `task`: that its
-    Python worker is in, if it is in one."""
+    Python worker is in, if it is in one. `outdated`: it has read definitions that were edited since."""
 
     name: str
     machine: str = "a"
     dead: bool = False
     locks: set[str] = field(default_factory=set)
     task: object | None = None
+    outdated: bool = False
 
 
 class Outside:

@@ -1,0 +1,49 @@
+"""Faults that the simulator has to find: where definitions change between runs (E, R4)."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import Planted
+
+_APPLY, _BUILD = "evolve/apply.py", "views/versions/build.py"
+
+PLANTED = (
+    Planted(
+        "planted-column-names",
+        "E2",
+        "A task finds a column in a file by its id, and not by its name.",
+        "tasks/panes.py",
+        "return {name: found.get(self.schema.field(name).metadata[_ID]) for name in names}",
+        "return {name: name if name in stored.names else None for name in names}",
+        "column read under another name",
+    ),
+    Planted(
+        "planted-renamed",
+        "E2",
+        "A column that is renamed keeps its values.",
+        "iceberg/table_change.py",
+        'dropped = tuple(c.column for c in changes if c.kind == "drop")\n'
+        '        return cls(dropped, named("rename"), named("widen"), named("add"), tuple(order), properties)',
+        'gone = tuple(c.column for c in changes if c.kind in ("drop", "rename"))\n'
+        '        came = tuple((c.to or "", "INT") for c in changes if c.kind == "rename")\n'
+        '        return cls(gone, (), named("widen"), named("add") + came, tuple(order), properties)',
+        "rename that is a drop",
+    ),
+    Planted(
+        "planted-outdated",
+        "E7",
+        "A process that has read an earlier definition does not change the log back to it.",
+        _APPLY,
+        "    require_current(context, relation)\n",
+        "",
+        "definition that is taken back",
+    ),
+    Planted(
+        "planted-generation",
+        "R4",
+        "Results that replace others are the next version of them.",
+        _BUILD,
+        "facts = {GENERATION: str(self.mark.number), HIGHEST: str(self.mark.number)}",
+        "facts = {GENERATION: str(current_version(before)), HIGHEST: str(self.mark.number)}",
+        "results of two definitions",
+    ),
+)
