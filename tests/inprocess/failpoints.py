@@ -31,6 +31,7 @@ POINTS: tuple[tuple[Any, str], ...] = (
     (InProcessTable, "set_properties"),
     (InProcessTable, "tag"),
     (InProcessTable, "swap"),
+    (InProcessTable, "forget_tags"),
     (InProcessUpkeep, "_write"),
     (InProcessUpkeep, "_commit"),
     (InProcessUpkeep, "_delete"),

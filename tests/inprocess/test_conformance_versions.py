@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.inprocess.test_conformance import added, files_below, made, session, shown, tagged
+from tests.inprocess.test_conformance import FAR, added, files_below, made, session, shown, tagged
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import NewTable
 from tidegate.iceberg.versions.swap import VersionSwap
@@ -95,6 +95,31 @@ def added_to_version(session: Session, table: Any, bound: str) -> None:
     frame = session.spark.sql(f"SELECT 8L AS total, 'y' AS id, false AS _open, {end} AS _window_end")
     files = [file for some in run_task(frame, WriteTask(target)) for file in some]
     table.append(files, target, {"tidegate.tick": "10"}, table.current())
+
+
+def test_E5_a_version_that_is_let_go_of_takes_its_files_with_the_next_expiry(session: Session) -> None:
+    identifier = made(session)
+    table, late = session.tables.open(identifier), session.tables.open(identifier)
+    first = added(session, table, [(1, "a", False)])
+    version = built(session, identifier)
+    stood = table.swap(version, swap(session, identifier, version), table.current())
+    session.tables.end_version(version)
+    late.current()
+    upkeep = session.tables.upkeep(identifier)
+    upkeep.expire(FAR * 1000)
+    assert table.current().id == stood
+    assert table.snapshot_ids() == {first, stood}
+    table.set_properties({"another": "commit"})
+    with pytest.raises(TidegateError) as caught:
+        late.forget_tags(["v1"], {"left": "none"})
+    assert caught.value.code == "TG502"
+    table.current()
+    table.forget_tags(["v1"], {"left": "none"})
+    assert table.property("left") == "none"
+    session.tables.upkeep(identifier).expire(FAR * 1000)
+    table.current()
+    assert table.snapshot_ids() == {stood}
+    assert rows(session, identifier) == [(7, "x", [1])]
 
 
 def test_E5_a_swap_is_fenced(session: Session) -> None:

@@ -50,7 +50,7 @@ CREATE SINK files FROM panes WITH (connector = 'filesystem', path = 'out') FORMA
 
 #: All that changes what is stored, but for tables that are made and taken away.
 CHANGES: dict[type, tuple[str, ...]] = {
-    InProcessTable: ("append", "merge_rows", "delete_rows", "tag", "swap"),
+    InProcessTable: ("append", "merge_rows", "delete_rows", "tag", "swap", "forget_tags"),
     InProcessUpkeep: ("compact", "expire", "merge_manifests", "remove_files", "remove_orphans"),
 }
 

@@ -42,6 +42,7 @@ CALLS |= {
     "make_version",
     "end_version",
     "swap",
+    "forget_tags",
 }
 CALLS |= {"expire", "compact", "merge_manifests", "remove_orphans", "remove_files"}
 CALLS |= {"forget_names", "forget_removed"}
@@ -78,6 +79,7 @@ GUARDS = {
     "tables/table.py:KeyedTable.__init__": "Log.of asks",
     "tasks/memories.py:MemoryFiles._delete": OPEN,
     "runtime/owners.py:move": "it is what asks, or `tidegate adopt`",
+    "views/versions/keeping.py:forget_versions": "looks at the owner first, under Context.lease or that of upkeep",
     "views/versions/build.py:VersionBuild._swap": "under Context.lease; of each reader it asks",
     "iceberg/retire.py:_forget": LEASE,
     "iceberg/retire.py:retire": LEASE,

@@ -12,7 +12,9 @@ from tests.inprocess.failpoints import Failpoints, Killed
 from tests.views.test_rebuild import rows
 from tidegate.cli.commands.questions.status import building_text
 from tidegate.errors import TidegateError
+from tidegate.maintenance.upkeep import due, maintain
 from tidegate.plan.versions import VersionInBuilding, cuts, kept_versions, next_of
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.live import LiveGroup
 from tidegate.session.session import Session
 from tidegate.session.turns import Retries
@@ -287,6 +289,33 @@ def test_E5_every_version_that_is_kept_is_a_table_of_its_number(workbench: Workb
             newest_rows(session.project, name)
     with pytest.raises(TidegateError, match="TG106"):
         session.execute('CREATE MATERIALIZED VIEW w AS SELECT * FROM "v$v1"')
+
+
+def test_E5_a_version_goes_when_it_is_dropped_or_its_retention_has_passed(workbench: Workbench) -> None:
+    session = opened(workbench, COUNT)
+    inserted(session, *range(4))
+    session.run()
+    for what in (WORDS, "max(n)", "min(n)"):
+        rebuild(session := opened(workbench, what))
+    with pytest.raises(TidegateError, match=r'TG215.*"v\$v4" is the current version'):
+        session.execute('DROP MATERIALIZED VIEW "v$v4"')
+    with pytest.raises(TidegateError, match=r"TG533.*results of v.v2"):
+        session.execute('DROP MATERIALIZED VIEW "v$v2"')
+    assert session.execute('DROP MATERIALIZED VIEW "v$v2"', yes=True).message == "dropped v$v2"
+    with pytest.raises(TidegateError, match="TG201"):
+        session.table("v$v2")
+    assert session.execute('DROP MATERIALIZED VIEW IF EXISTS "v$v2"').message == "v$v2 does not exist"
+    assert rows(session, "v$v1") == expected(4, COUNT, 3)
+    policy, now = Policy(keep_versions=3600), session.clock().timestamp()
+    assert due(session, "v", policy, now) == []
+    assert maintain(session, "v", policy, now=now).tables[0].notes == []
+    assert due(session, "v", policy, now + 7200) == ["v: 2 earlier versions"]
+    done = maintain(session, "v", policy, now=now + 7200).tables[0]
+    assert done.notes == [f"the retention of version {n} has passed" for n in (1, 3)]
+    assert kept_versions(session.tables.open(session.identifier("v")).properties()) == ()
+    with pytest.raises(TidegateError, match="TG201"):
+        session.table("v$v1")
+    assert [row[1] for row in rows(session, "v")] == ["0", "1", "2"]
 
 
 def shown_by_sql(session: Session, query: str) -> list[tuple[Any, ...]]:

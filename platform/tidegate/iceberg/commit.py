@@ -33,7 +33,7 @@ from tidegate.iceberg.protocol import (
 from tidegate.iceberg.statement import StatementBranch
 from tidegate.iceberg.table_change import TableChange, change_table
 from tidegate.iceberg.table_commit import TableCommit
-from tidegate.iceberg.versions.swap import DATA_PATH, SwapCommit, VersionSwap
+from tidegate.iceberg.versions.swap import DATA_PATH, SwapCommit, TagRemoval, VersionSwap
 from tidegate.jvm.java import java_class, json_mapper
 from tidegate.jvm.within import settings
 from tidegate.project.owner import OWNER, Owner
@@ -262,6 +262,11 @@ class IcebergTable:
         new = IcebergTable(self._spark, version).java
         made = partial(SwapCommit, self._jvm, self._table, new, swap)
         return committed(self.identifier, base, self._look, lambda _: self._attempt(made, base)[1])
+
+    def forget_tags(self, tags: Sequence[str], properties: Mapping[str, str]) -> None:
+        """See `StoredTable.forget_tags`."""
+        if not isinstance(attempted(TagRemoval(self._jvm, self._table, tags, properties)), Stored):
+            raise overtaken(self.identifier)
 
     def _attempt(
         self, made: Callable[[], TableCommit | SwapCommit], base: Snapshot

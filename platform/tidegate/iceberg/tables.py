@@ -73,6 +73,10 @@ class StoredTable(Protocol):
     def tag(self, name: str) -> None:
         """Keep the current snapshot, if there is one, as `VERSION AS OF name`."""
 
+    def forget_tags(self, tags: Sequence[str], properties: Mapping[str, str]) -> None:
+        """Let go of tags, and set properties, in one commit. Raises TG502 if anybody has committed since
+        `current()`."""
+
     def target(
         self,
         storage: Storage,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tidegate.runtime.context import Context
 
 _DAY = 86_400
+#: Expiry is worth a commit from this many old snapshots on.
+MANY_SNAPSHOTS = 50
 NOTHING = Edge(None, None, None, None)
 
 
@@ -114,3 +116,12 @@ def _epoch_at(context: Context, identifier: str, moment: float) -> int | None:
     )
     row = history.agg(F.max("_epoch")).first()
     return None if row is None else row[0]
+
+
+def worth_expiring(shape: TableShape, policy: Policy, now: float) -> int:
+    """How many old snapshots an expiry would forget, if it is worth a commit: there are many, or they have been old for
+    as long as they were kept. A view that closes a window an hour would else keep them for days."""
+    bound = shape.bound(now, policy.keep_snapshots, policy.most_snapshots)
+    old = shape.expirable(bound)
+    overdue = old > 0 and shape.snapshots[0][0] < (now - 2 * policy.keep_snapshots) * 1000
+    return old if old >= MANY_SNAPSHOTS or overdue else 0

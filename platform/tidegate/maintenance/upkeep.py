@@ -18,18 +18,20 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.protocol import Commit, Conflict, Done, Found, GiveUp, Stored, drive
 from tidegate.iceberg.retire import condemned, retire
 from tidegate.iceberg.shape import Rested, TableShape
-from tidegate.maintenance.edges import edge_of, kind_of
+from tidegate.maintenance.edges import edge_of, kind_of, worth_expiring
 from tidegate.plan import upkeep_stages as plan
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.tables.table import note_again
+from tidegate.views.versions.keeping import beyond, forget_versions
+from tidegate.wording import counted
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
 
-#: Expiry is worth a commit from this many old snapshots on; and from so many manifests on they are written anew.
-MANY_SNAPSHOTS, MANY_MANIFESTS = 50, 50
+#: From so many manifests on they are written anew.
+MANY_MANIFESTS = 50
 #: Table property: up to where `due` need not look again.
 CHECKED = "tidegate.retention-checked"
 #: Tries of what another commit was in the way of, before it is left to the next upkeep.
@@ -86,20 +88,13 @@ def due(context: Context, name: str, policy: Policy, now: float | None = None) -
         old = worth_expiring(shape, policy, now)
         if old:
             found.append(f"{short}: {old} old snapshots")
+        if gone := beyond(shape.properties, policy.keep_versions, now):
+            found.append(f"{short}: {counted(len(gone), 'earlier version')}")
         if identifier == context.identifier(source.name):
             edge, _ = edge_of(context, source, identifier, shape, policy, now, history=False)
             if edge.before is not None and shape.properties.get(CHECKED) != str(edge.before):
                 found.append(f"{short}: rows beyond their retention")
     return found
-
-
-def worth_expiring(shape: TableShape, policy: Policy, now: float) -> int:
-    """How many old snapshots an expiry would forget, if it is worth a commit: there are many, or they have been old for
-    as long as they were kept. A view that closes a window an hour would else keep them for days."""
-    bound = shape.bound(now, policy.keep_snapshots, policy.most_snapshots)
-    old = shape.expirable(bound)
-    overdue = old > 0 and shape.snapshots[0][0] < (now - 2 * policy.keep_snapshots) * 1000
-    return old if old >= MANY_SNAPSHOTS or overdue else 0
 
 
 def maintain(
@@ -337,6 +332,9 @@ class _Work:
             self._table.current()
 
     def _expire(self) -> None:
+        old = beyond(self._table.properties(), self._policy.keep_versions, self._now)
+        gone = old and forget_versions(self._context, self._source.name, lambda one: one.number in old)
+        self.done.notes += [f"the retention of version {number} has passed" for number in gone]
         shape = self._upkeep.shape()
         bound = self._bound(shape)
         if bound is not None and shape.expirable(bound):

@@ -4,7 +4,7 @@ is built. Pure values; JSON in table properties."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
@@ -62,11 +62,16 @@ def kept_versions(properties: Mapping[str, str]) -> tuple[KeptVersion, ...]:
     return tuple(KeptVersion(**one) for one in json.loads(properties.get(KEPT) or "[]"))
 
 
+def kept_text(versions: Iterable[KeptVersion]) -> str:
+    """The property `KEPT`."""
+    return json.dumps([asdict(one) for one in versions], ensure_ascii=False)
+
+
 def with_kept(properties: Mapping[str, str], until: str, frontier: str) -> str:
     """The property `KEPT` once another version takes the place of the one that is current."""
     definition = {key: properties[key] for key in _OF_DEFINITION if key in properties}
     one = KeptVersion(current_version(properties), until, frontier, definition)
-    return json.dumps([asdict(v) for v in (*kept_versions(properties), one)], ensure_ascii=False)
+    return kept_text((*kept_versions(properties), one))
 
 
 @dataclass(frozen=True)

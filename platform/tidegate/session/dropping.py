@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tidegate.errors import TidegateError
+from tidegate.plan.versions import current_version
+from tidegate.runtime.result import Result
 from tidegate.sql.catalog.lineage import readers_of
-from tidegate.sql.catalog.objects import Relation, View
+from tidegate.sql.catalog.objects import Relation, SystemTable, View
+from tidegate.sql.catalog.system_tables import version_in
+from tidegate.views.versions.build import NEXT
+from tidegate.views.versions.keeping import forget_versions
 from tidegate.wording import counted
 
 if TYPE_CHECKING:
@@ -37,6 +43,27 @@ def ask_to_drop(context: Context, name: str, gone: Iterable[str], location: Loca
             )
     what = f"these are removed with {name} and can't be restored:"
     context.ask("TG533", "\n  ".join([what, *lines]), location=location)
+
+
+def drop_version(context: Context, version: SystemTable, location: Location | None) -> Result:
+    """An earlier version of a view (E5). Raises TG215 for the current one, TG533 as `ask_to_drop`."""
+    view, number = version.relation.name, version_in(version.suffix)
+    context.require_own(view)
+    table = context.opened(view)
+    if table is not None and number == current_version(table.properties()):
+        raise TidegateError(
+            "TG215",
+            f'"{version.name}" is the current version of "{view}"',
+            hint=f"DROP MATERIALIZED VIEW {view} drops the view with all its versions",
+            location=location,
+        )
+    if not context.project.is_temporary:
+        context.ask(
+            "TG533", f"the results of {version.name} are removed, and can't be restored", location=location
+        )
+    with context.lease(view, NEXT):
+        forget_versions(context, view, lambda one: one.number == number)
+    return Result(message=f"dropped {version.name}")
 
 
 def _rows(context: Context, name: str) -> str | None:

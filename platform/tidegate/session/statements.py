@@ -15,7 +15,7 @@ from tidegate.runtime.result import Result, SinkReport
 from tidegate.runtime.steps import Steps
 from tidegate.session.alter import alter_column, alter_watermark, reset_watermark
 from tidegate.session.describe import describe
-from tidegate.session.dropping import ask_to_drop
+from tidegate.session.dropping import ask_to_drop, drop_version
 from tidegate.session.relations import frame_of
 from tidegate.session.sink_statements import create_sink, drop_sink, refuse_delivered, show_sinks, shown
 from tidegate.sinks.deliver import begin, deliver
@@ -174,7 +174,8 @@ def _(statement: st.Drop, context: Context) -> Result:
     if name in context.catalog.sinks:
         return drop_sink(context, name, statement.location)
     found = context.catalog.get(name)
-    assert not isinstance(found, SystemTable)  # TG215
+    if isinstance(found, SystemTable):
+        return drop_version(context, found, statement.location)
     context.require_own(found.name)
     refuse_delivered(context, found.name)
     # A file in assets/ goes on defining what is dropped: then only stored results stand in the way.

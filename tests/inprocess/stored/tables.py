@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetPropertiesUpdate
 
 from tests.inprocess.frames import frame_of
 from tests.inprocess.stored.catalog import FolderCatalog
@@ -31,6 +32,7 @@ from tests.inprocess.stored.files import (
 from tests.inprocess.stored.merge import merged
 from tests.inprocess.stored.upkeep import InProcessUpkeep
 from tests.inprocess.stored.versions import shape_of_version, swapped
+from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.commit import TRIES, committed, require_owner
 from tidegate.iceberg.data_files import packed_bounds, target_in
 from tidegate.iceberg.layout import ON_TIME, NewTable
@@ -175,6 +177,14 @@ class InProcessTable:
         found = self.current().id
         if found is not None:
             self._table.manage_snapshots().create_tag(found, name).commit()
+
+    def forget_tags(self, tags: Sequence[str], properties: Mapping[str, str]) -> None:
+        if self._tables.catalog.open(_parts(self.identifier)).metadata != self._table.metadata:
+            raise overtaken(self.identifier)
+        removed = tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in tags)
+        with self._table.transaction() as change:
+            change._apply((*removed, SetPropertiesUpdate(updates=dict(properties))), ())
+        self.refresh()
 
     def tags(self) -> dict[str, int]:
         """The snapshot of each tag."""

@@ -4,7 +4,7 @@ swapped in by one commit of the table's metadata: schema, properties and rows ch
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +133,23 @@ class SwapCommit:
         made = self._transaction.currentMetadata()
         self.own = int(made.currentSnapshot().snapshotId())
         put(self._jvm, self._operations, self._known, made)
+
+
+class TagRemoval:
+    """For whoever commits it, an update like any other: tags go, and properties say so. `own`: it makes no snapshot."""
+
+    own: int | None = None
+
+    def __init__(self, jvm: Any, table: Any, tags: Iterable[str], properties: Mapping[str, str]) -> None:
+        self._jvm, self._operations = jvm, table.operations()
+        self._known = self._operations.current()
+        builder = java_class(jvm, _ICEBERG + "TableMetadata").buildFrom(self._known)
+        for tag in tags:
+            builder = builder.removeRef(tag)
+        self._made = builder.setProperties(_java_map(jvm, properties)).build()
+
+    def commit(self) -> None:
+        put(self._jvm, self._operations, self._known, self._made)
 
 
 def _java_map(jvm: Any, given: Mapping[str, str]) -> Any:

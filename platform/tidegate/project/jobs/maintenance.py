@@ -40,6 +40,9 @@ class Rules(StrictModel):
     target_file_size: Bytes | None = None
     """How large the files that compaction writes should be."""
 
+    keep_versions: Seconds | None = None
+    """How long an earlier version of a view can be read after the swap. None: until it is dropped."""
+
     settle: Seconds | None = None
     """Rows that arrived less than this time ago are not compacted: the next ticks read them."""
 
@@ -124,6 +127,7 @@ class Policy:
     orphans_after: float = _DAY
     retention: int | None = None
     history: int | None = None
+    keep_versions: float | None = None
 
 
 @dataclass(frozen=True)

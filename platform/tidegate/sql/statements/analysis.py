@@ -10,6 +10,7 @@ from sqlglot import exp, parse_one
 from tidegate.errors import FAIL_FAST, Problems, did_you_mean
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Relation, Sink, SystemTable, View
+from tidegate.sql.catalog.system_tables import version_in
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.text import Text
@@ -236,6 +237,9 @@ def _drop(text: Text, syntax: DropSyntax, catalog: Catalog) -> Drop:
     kind, name = syntax.kind.text, syntax.name.text
     if syntax.if_exists and name not in catalog and catalog.find(name) is None:
         return Drop(kind, name, True, exists=False)
+    version = catalog.find(name)
+    if kind == "materialized view" and isinstance(version, SystemTable) and version_in(version.suffix):
+        return Drop(kind, version.name, syntax.if_exists, location=text.at(syntax.name.span))
     found = _of_kind(text, syntax.kind, syntax.name, catalog)
     if isinstance(found, View) and "$" in name:
         hint = f"DROP SINK {name.partition('$')[0]}"
