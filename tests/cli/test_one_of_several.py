@@ -69,6 +69,9 @@ class Stored(FakeSession):
     def relation(self, name: str) -> Any:
         return self.catalog.get(name)
 
+    def declare(self) -> None:
+        """The catalog has the definitions of the files."""
+
     def lease(self, name: str, part: str = "") -> AbstractContextManager[None]:
         return nullcontext()
 

@@ -42,6 +42,7 @@ WRITES: dict[str, list[list[str]]] = {
     "amend": [["hourly"]],
     "apply": [["hourly"], []],
     "rebuild": [["hourly"]],
+    "rollback": [["hourly", "--yes"]],
     "cleanup": [["prices"], []],
     "upkeep": [["orders"], ["prices"], ["hourly"], []],
     "erase": [["clicks", "WHERE id = 1", "--yes"]],

@@ -10,7 +10,7 @@ import pytest
 from tests.inprocess.test_conformance import FAR, added, files_below, made, session, shown, tagged
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import NewTable
-from tidegate.iceberg.versions.swap import VersionSwap
+from tidegate.iceberg.versions.swap import VersionStart, VersionSwap
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.tasks.writer import WriteTask, run_task
 
@@ -120,6 +120,31 @@ def test_E5_a_version_that_is_let_go_of_takes_its_files_with_the_next_expiry(ses
     table.current()
     assert table.snapshot_ids() == {stood}
     assert rows(session, identifier) == [(7, "x", [1])]
+
+
+def test_E5_a_version_can_begin_with_the_rows_of_an_earlier_one(session: Session) -> None:
+    identifier = made(session)
+    table = session.tables.open(identifier)
+    added(session, table, [(1, "a", False), (2, None, None)], facts={"tidegate.tick": "4"})
+    version = built(session, identifier)
+    table.swap(version, swap(session, identifier, version), table.current())
+    session.tables.end_version(version)
+    start = VersionStart("v1", table.at("v1").facts)
+    old = (("id", "bigint"), ("name", "string"), ("_open", "boolean"), ("_window_end", "bigint"))
+    facts = {"format-version": "2", STORAGE_VERSION: str(NEWEST)}
+    new = NewTable(version, old, ("_open",), facts)
+    for _ in range(2):
+        session.tables.make_version(new, identifier, 3, start)
+        assert shown(session, version) == [(1, "a", False), (2, None, None)]
+    beside = session.tables.open(version)
+    assert (beside.current().integer("tidegate.tick"), len(beside.snapshot_ids())) == (4, 1)
+    added(session, beside, [(3, "c", False)], facts={"tidegate.tick": "5"})
+    back = VersionSwap.of("v2", table.properties(), beside.properties(), {}, {"tidegate.tick": "10"})
+    table.swap(version, back, table.current())
+    session.tables.end_version(version)
+    assert shown(session, identifier) == [(1, "a", False), (2, None, None), (3, "c", False)]
+    added(session, session.tables.open(identifier), [(4, "d", False)])
+    assert len(shown(session, identifier)) == 4
 
 
 def test_E5_a_swap_is_fenced(session: Session) -> None:

@@ -76,6 +76,7 @@ GUARDS = {
     "iceberg/tables.py:SparkTables.drop_table": LEASE,
     "iceberg/tables.py:SparkTables.end_version": LEASE,
     "iceberg/versions/swap.py:SwapCommit.commit": TABLE,
+    "iceberg/versions/swap.py:make_version": LEASE,
     "tables/table.py:KeyedTable.__init__": "Log.of asks",
     "tasks/memories.py:MemoryFiles._delete": OPEN,
     "runtime/owners.py:move": "it is what asks, or `tidegate adopt`",

@@ -41,6 +41,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "sinks/deliver.py": "time.monotonic",
         "views/amend/amend.py": "time.monotonic",
         "views/amend/rebuild.py": "time.monotonic",
+        "views/amend/rollback.py": "time.monotonic",
         "views/view_table.py": "time.monotonic",
     },
     "The name of a new file, which nobody has used; the simulator gives it by its seed.": {

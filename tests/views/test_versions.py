@@ -22,6 +22,7 @@ from tidegate.show.newest import newest_rows
 from tidegate.sql.catalog.objects import View
 from tidegate.store.status import read_status
 from tidegate.views.amend.rebuild import rebuild
+from tidegate.views.amend.rollback import rollback
 from tidegate.views.versions import build
 from tidegate.views.versions.build import VersionBuild
 from tidegate.views.view_table import ViewTable
@@ -316,6 +317,58 @@ def test_E5_a_version_goes_when_it_is_dropped_or_its_retention_has_passed(workbe
     with pytest.raises(TidegateError, match="TG201"):
         session.table("v$v1")
     assert [row[1] for row in rows(session, "v")] == ["0", "1", "2"]
+
+
+def test_E5_R2_a_view_goes_back_to_an_earlier_version_wherever_it_is_killed(workbench: Workbench) -> None:
+    session = opened(workbench, COUNT)
+    inserted(session, *range(4))
+    session.run()
+    rebuild(session := opened(workbench, WORDS))
+    inserted(session, 4)
+    session.run()
+    with pytest.raises(TidegateError, match="TG535"):
+        rollback(session, "v")
+    with pytest.raises(TidegateError, match=r"TG201.*no version 7"):
+        rollback(session, "v", 7)
+    killed, points = True, 0
+    while killed:
+        killed = False
+        again = workbench.session()
+        again.confirm = lambda text: True
+        try:
+            with Failpoints(points).armed():
+                done = rollback(again, "v")
+        except Killed:
+            killed, points = True, points + 1
+        current = session.tables.open(session.identifier("v")).property("tidegate.generation")
+        shown = rows_of(session, session.identifier("v")) if current == "3" else rows(session, "v")
+        assert shown == expected(5, COUNT if current == "3" else WORDS, 4)
+        if current == "3" and killed:
+            break
+    assert points > 2
+    if not killed:
+        assert (done.generation, done.rows) == (3, 4)
+    # The file has the definition that was left; runs continue with the earlier one, until something else is decided.
+    session = workbench.session()
+    inserted(session, 5)
+    session.run()
+    assert rows(session, "v") == expected(6, COUNT, 5)
+    assert [row[1] for row in rows(session, "v$v2")] == ["a", "a,b", "a,b,c", "a"]
+    assert rows(session, "v$v1") == expected(4, COUNT, 3)
+    # With the file as it was, nothing is left to do; with another one, a decision is.
+    assert rebuild(opened(workbench, COUNT)) == []
+    with pytest.raises(TidegateError, match="TG506"):
+        opened(workbench, "max(n)").run()
+    rebuild(opened(workbench, WORDS))
+    assert rows(workbench.session(), "v") == expected(6, WORDS, 5)
+    workbench.assets(
+        t=TABLE.replace("k VARCHAR", "kk VARCHAR RENAMED FROM k"), v=VIEW.format(what="max(n)", emit=CLOSE)
+    )
+    session = workbench.session()
+    session.run(["t"])
+    session.confirm = lambda text: True
+    with pytest.raises(TidegateError, match=r"TG506.*can be read, but not continued"):
+        rollback(session, "v", 2)
 
 
 def shown_by_sql(session: Session, query: str) -> list[tuple[Any, ...]]:

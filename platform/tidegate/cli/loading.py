@@ -31,6 +31,7 @@ _FOLDERS = {
     "advise": "questions",
     "amend": "runs",
     "rebuild": "runs",
+    "rollback": "runs",
     "audit": "questions",
     "verify": "questions",
     "quality": "questions",

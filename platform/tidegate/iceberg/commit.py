@@ -138,8 +138,8 @@ class IcebergTable:
             manage, known = self._table.manageSnapshots(), self._table.refs().containsKey(name)
             (manage.replaceTag if known else manage.createTag)(name, found).commit()
 
-    def at(self, snapshot: int) -> Snapshot:
-        """An earlier snapshot of it."""
+    def at(self, snapshot: int | str) -> Snapshot:
+        """An earlier snapshot of it, by its id or a tag."""
         return self._at(self._table.snapshot(snapshot))
 
     def summaries(self) -> list[dict[str, str]]:

@@ -19,7 +19,7 @@ from tidegate.iceberg.protocol import Snapshot
 from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.iceberg.table_change import TableChange
 from tidegate.iceberg.upkeep_table import SparkUpkeep
-from tidegate.iceberg.versions.swap import VersionSwap, make_version
+from tidegate.iceberg.versions.swap import VersionStart, VersionSwap, make_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,8 +58,8 @@ class StoredTable(Protocol):
     def refresh(self) -> None:
         """Read it anew, whoever owns it."""
 
-    def at(self, snapshot: int) -> Snapshot:
-        """An earlier snapshot of it."""
+    def at(self, snapshot: int | str) -> Snapshot:
+        """An earlier snapshot of it, by its id or a tag."""
 
     def summaries(self) -> list[dict[str, str]]:
         """The summary of every snapshot that is kept, as of the last `current()`."""
@@ -215,9 +215,9 @@ class Tables(Protocol):
     def drop_table(self, identifier: str) -> None:
         """Remove a table with its files, if it is there."""
 
-    def make_version(self, table: NewTable, of: str, number: int) -> None:
+    def make_version(self, table: NewTable, of: str, number: int, start: VersionStart | None = None) -> None:
         """Make the table of version `number` of the table `of`, unless it is there: its files are in the other one's
-        folder, and its columns have ids that fit into it, for `StoredTable.swap`."""
+        folder, and its columns have ids that fit into it, for `StoredTable.swap`. `start`: what it begins with."""
 
     def end_version(self, identifier: str) -> None:
         """Remove the table of a version, if it is there; its files stay."""
@@ -252,8 +252,8 @@ class SparkTables:
     def drop_table(self, identifier: str) -> None:
         self.spark.sql(f"DROP TABLE IF EXISTS {identifier} PURGE")
 
-    def make_version(self, table: NewTable, of: str, number: int) -> None:
-        make_version(self.spark, table, self.open(of).java, number)
+    def make_version(self, table: NewTable, of: str, number: int, start: VersionStart | None = None) -> None:
+        make_version(self.spark, table, self.open(of).java, number, start)
 
     def end_version(self, identifier: str) -> None:
         self.spark.sql(f"DROP TABLE IF EXISTS {identifier}")

@@ -12,6 +12,8 @@ from datetime import datetime
 GENERATION = "tidegate.generation"
 #: Table property of a view: its earlier versions that can be read, and the highest number that was given.
 KEPT, HIGHEST = "tidegate.versions", "tidegate.version-highest"
+#: Table property of a view that has gone back to an earlier version: the identity of the definition that its file had.
+LEFT = "tidegate.version-left"
 #: Table property of a version that is built.
 BUILDING = "tidegate.building"
 

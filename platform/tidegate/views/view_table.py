@@ -30,6 +30,7 @@ from tidegate.iceberg.protocol import (
     Stored,
     drive,
 )
+from tidegate.iceberg.versions.swap import VersionStart
 from tidegate.plan.closing import closes_anything, commits
 from tidegate.plan.column_changes import seen
 from tidegate.plan.events import SliceCommitted
@@ -81,7 +82,7 @@ class Tick(NamedTuple):
 class ViewTable:
     """A view's stored results, open for writing as they stand now: hold its lease. A commit on top of another state
     than that fails (TG502). `identifier`: of the table of a version that is built (`versions/build.py`); `building`:
-    which makes it, if it is not there."""
+    which makes it, if it is not there, of what it has from the `start`."""
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class ViewTable:
         view: View,
         identifier: str | None = None,
         building: VersionInBuilding | None = None,
+        start: VersionStart | None = None,
     ) -> None:
         self.view = view
         self._context, self._spark = context, context.spark
@@ -106,7 +108,7 @@ class ViewTable:
             context.tables.create_table(new)
         else:
             new = replace(new, properties={**new.properties, BUILDING: building.to_text()})
-            context.tables.make_version(new, context.identifier(view.name), building.number)
+            context.tables.make_version(new, context.identifier(view.name), building.number, start)
         self.table = context.tables.open(identifier, owner)
         same_view(context, view, self.table)
         self._columns = [name for name, _ in view_columns(view, columns)]

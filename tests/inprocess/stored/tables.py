@@ -31,7 +31,7 @@ from tests.inprocess.stored.files import (
 )
 from tests.inprocess.stored.merge import merged
 from tests.inprocess.stored.upkeep import InProcessUpkeep
-from tests.inprocess.stored.versions import shape_of_version, swapped
+from tests.inprocess.stored.versions import OWN, make_version, swapped
 from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.commit import TRIES, committed, require_owner
 from tidegate.iceberg.data_files import packed_bounds, target_in
@@ -39,7 +39,7 @@ from tidegate.iceberg.layout import ON_TIME, NewTable
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import AnswerLost, Conflict, Found, Snapshot, Stored, standing
 from tidegate.iceberg.table_change import TableChange
-from tidegate.iceberg.versions.swap import DATA_PATH, KEEP_FILES, VERSION, VersionSwap
+from tidegate.iceberg.versions.swap import DATA_PATH, VersionStart, VersionSwap
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known
@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.project import Storage
-
-#: A fenced commit is not tried again.
-_OWN = {"commit.retry.num-retries": "0"}
 
 
 class InProcessTables:
@@ -79,7 +76,7 @@ class InProcessTables:
         fields = [partition_field(schema, number, part) for number, part in enumerate(parts)]
         # Rows are deleted by files that are written anew, for which the format needs nothing of its third version.
         properties = {k: v for k, v in table.properties.items() if k != "format-version"}
-        self.catalog.make(_parts(table.identifier), schema, PartitionSpec(*fields), {**properties, **_OWN})
+        self.catalog.make(_parts(table.identifier), schema, PartitionSpec(*fields), {**properties, **OWN})
 
     def add_stored_column(self, identifier: str, column: str, kind: str) -> None:
         path = tuple(re.findall(r"`([^`]+)`|([^.`]+)", column))
@@ -91,14 +88,9 @@ class InProcessTables:
     def drop_table(self, identifier: str) -> None:
         self.catalog.remove(_parts(identifier))
 
-    def make_version(self, table: NewTable, of: str, number: int) -> None:
-        if self.exists(table.identifier):
-            return
-        current = self.catalog.open(_parts(of))
-        shape = shape_of_version(current, schema_in(self.spark, table.columns), table.partitions)
-        facts = {VERSION: str(number), DATA_PATH: f"{current.location()}/data", **KEEP_FILES, **_OWN}
-        properties = {k: v for k, v in table.properties.items() if k != "format-version"}
-        self.catalog.make(_parts(table.identifier), *shape, {**properties, **facts}, keep_ids=True)
+    def make_version(self, table: NewTable, of: str, number: int, start: VersionStart | None = None) -> None:
+        wanted = schema_in(self.spark, table.columns)
+        make_version(self.catalog, table, (_parts(table.identifier), _parts(of)), wanted, number, start)
 
     def end_version(self, identifier: str) -> None:
         self.catalog.remove(_parts(identifier))
@@ -161,8 +153,10 @@ class InProcessTable:
     def refresh(self) -> None:
         self._table = self._tables.catalog.open(_parts(self.identifier))
 
-    def at(self, snapshot: int) -> Snapshot:
-        return self._at(self._table.snapshot_by_id(snapshot))
+    def at(self, snapshot: int | str) -> Snapshot:
+        named = isinstance(snapshot, str)
+        find: Callable[[Any], Any] = self._table.snapshot_by_name if named else self._table.snapshot_by_id
+        return self._at(find(snapshot))
 
     def summaries(self) -> list[dict[str, str]]:
         return [summary_of(snapshot) for snapshot in self._table.snapshots()]

@@ -54,9 +54,19 @@ class VersionSwap:
         return cls(tag, properties, own, summary)
 
 
-def make_version(spark: SparkSession, new: NewTable, of: Any, number: int) -> None:
+@dataclass(frozen=True)
+class VersionStart:
+    """What a version begins with: the rows of its table at `tag`, and what was said of them (`summary`)."""
+
+    tag: str
+    summary: Mapping[str, str]
+
+
+def make_version(
+    spark: SparkSession, new: NewTable, of: Any, number: int, start: VersionStart | None = None
+) -> None:
     """Make the table of version `number` of the table `of` (Iceberg's object), whose files it writes into that one's
-    folder. One that a crash has left half made is finished."""
+    folder. One that a crash has left half made is finished. `start`: with these rows, and their columns."""
     jvm = spark._jvm
     parsers = java_class(jvm, _ICEBERG + "SchemaParser"), java_class(jvm, _ICEBERG + "PartitionSpecParser")
     text = ", ".join(f"{quote(name)} {kind}" for name, kind in new.columns)
@@ -65,6 +75,8 @@ def make_version(spark: SparkSession, new: NewTable, of: Any, number: int) -> No
     known = of.operations().current()
     own, wanted = (json.loads(parsers[0].toJson(one)) for one in (known.schema(), plain))
     schema = numbered(own, int(known.lastColumnId()), wanted)
+    if start is not None:
+        schema = json.loads(parsers[0].toJson(of.schemas().get(of.snapshot(start.tag).schemaId())))
     specs = [json.loads(parsers[1].toJson(spec)) for spec in known.specs()]
     # Without partitions: the ids of those that it would get here are others.
     spark.sql(NewTable(new.identifier, new.columns, (), {**new.properties, **KEEP_FILES}).sql())
@@ -81,7 +93,33 @@ def make_version(spark: SparkSession, new: NewTable, of: Any, number: int) -> No
     builder = builder.setCurrentSchema(java_schema, max(highest(schema), int(before.lastColumnId())))
     builder = builder.setDefaultPartitionSpec(spec)
     facts = {VERSION: str(number), DATA_PATH: f"{of.location()}/data"}
-    put(jvm, operations, before, builder.setProperties(_java_map(jvm, facts)).build())
+    done = builder.setProperties(_java_map(jvm, facts)).build()
+    if start is not None:
+        begin = java_class(jvm, _ICEBERG + "Transactions").replaceTableTransaction
+        transaction = begin(made.name(), operations, done)
+        scan = of.newScan().useSnapshot(of.snapshot(start.tag).snapshotId())
+        _with_files(jvm, transaction, of, scan, start.summary).commit()
+        done = transaction.currentMetadata()
+    put(jvm, operations, before, done)
+
+
+def _with_files(jvm: Any, transaction: Any, source: Any, scan: Any, summary: Mapping[str, str]) -> Any:
+    """An update of the transaction that appends the files of another table. What is said of each of them stays, but for
+    the number of the way in which they are split."""
+    parser, mapper = java_class(jvm, _ICEBERG + "ContentFileParser"), json_mapper(jvm)
+    update, own = transaction.newAppend(), transaction.table().spec()
+    for key, value in summary.items():
+        update = update.set(key, value)
+    number, specs = own.specId(), source.specs()
+    tasks = scan.includeColumnStats().planFiles()
+    try:
+        for task in tasks.iterator():
+            file = task.file()
+            said = json.loads(parser.toJson(file, specs.get(file.specId()))) | {"spec-id": number}
+            update = update.appendFile(parser.fromJson(mapper.readTree(json.dumps(said)), own))
+    finally:
+        tasks.close()
+    return update
 
 
 class SwapCommit:
@@ -95,10 +133,7 @@ class SwapCommit:
         builder = self._builder(version, swap)
         begin = java_class(jvm, _ICEBERG + "Transactions").replaceTableTransaction
         self._transaction = begin(table.name(), self._operations, builder.build())
-        self._rows = self._transaction.newAppend()
-        for key, value in swap.summary.items():
-            self._rows = self._rows.set(key, value)
-        self._add_files(version)
+        self._rows = _with_files(jvm, self._transaction, version, version.newScan(), swap.summary)
 
     def _builder(self, version: Any, swap: VersionSwap) -> Any:
         jvm, known = self._jvm, self._known
@@ -113,20 +148,6 @@ class SwapCommit:
         for key in swap.removed:
             gone.add(key)
         return builder.setProperties(_java_map(jvm, swap.properties)).removeProperties(gone)
-
-    def _add_files(self, version: Any) -> None:
-        # What is said of each file stays, but for the number that the way to split them has in the version's table.
-        parser, mapper = java_class(self._jvm, _ICEBERG + "ContentFileParser"), json_mapper(self._jvm)
-        spec, own = version.spec(), self._transaction.table().spec()
-        number = own.specId()
-        tasks = version.newScan().includeColumnStats().planFiles()
-        try:
-            for task in tasks.iterator():
-                said = json.loads(parser.toJson(task.file(), spec)) | {"spec-id": number}
-                file = parser.fromJson(mapper.readTree(json.dumps(said)), own)
-                self._rows = self._rows.appendFile(file)
-        finally:
-            tasks.close()
 
     def commit(self) -> None:
         self._rows.commit()

@@ -8,14 +8,14 @@ Readers see the one or the other. The earlier results stay readable under a tag.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
-from tidegate.iceberg.versions.swap import VersionSwap
+from tidegate.iceberg.versions.swap import VersionStart, VersionSwap
 from tidegate.plan.gaps import same_scale
 from tidegate.plan.stages import rebuild_stages
 from tidegate.plan.versions import (
@@ -54,7 +54,9 @@ class VersionBuild:
     """A version of a view, beside the current one, as far as it is: hold the lease of the view's part `$next`. Begins
     it, or goes on with one of the same definition and of the same results below."""
 
-    def __init__(self, context: Context, view: View) -> None:
+    def __init__(self, context: Context, view: View, start: VersionStart | None = None) -> None:
+        """`start`: an earlier version of this definition, whose rows it begins with."""
+        self._start = start
         self._context, self._view = context, view
         self._beside = context.identifier(next_of(view.name))
         self.current = context.tables.open(context.identifier(view.name), context.project.owner)
@@ -68,7 +70,7 @@ class VersionBuild:
             known = self._begun()
         self.mark = known
         # Until its last slice it holds what is final, whatever else it shows then.
-        self.table = ViewTable(context, self._early(), self._beside, known)
+        self.table = ViewTable(context, self._early(), self._beside, known, start)
 
     def _early(self) -> View:
         view = self._view
@@ -96,8 +98,9 @@ class VersionBuild:
 
     def _begun(self) -> VersionInBuilding:
         number = next_number(self.current.properties())
+        cuts = () if self._start is not None else self._cuts()
         started = self._context.clock().astimezone(UTC).isoformat(timespec="seconds")
-        return VersionInBuilding(number, self.current.uuid, self._lives(), started, self._cuts())
+        return VersionInBuilding(number, self.current.uuid, self._lives(), started, cuts)
 
     def _cuts(self) -> tuple[tuple[int, int], ...]:
         """By the files of the largest log that it reads in time."""
@@ -134,9 +137,9 @@ class VersionBuild:
         self.table.tick()
         return False
 
-    def swapped(self) -> bool:
+    def swapped(self, facts: Mapping[str, str] | None = None) -> bool:
         """Put it in the place of the current version, in one commit; False if that one has got further meanwhile.
-        Raises TG508 if the catalog is a folder and somebody writes the view."""
+        `facts`: more table properties. Raises TG508 if the catalog is a folder and somebody writes the view."""
         name = self._view.name
         # A catalog that is a folder has nothing but leases to keep two processes apart.
         alone = self._context.project.storage.settings.catalog.type == "hadoop"
@@ -146,7 +149,7 @@ class VersionBuild:
             if stood is not None and (own is None or own < stood):
                 return False
             try:
-                self._stages.carry_out(SwapStage, lambda _: self._swap(base))
+                self._stages.carry_out(SwapStage, lambda _: self._swap(base, facts or {}))
             except TidegateError as error:
                 if error.code != "TG502":
                     raise
@@ -154,7 +157,7 @@ class VersionBuild:
         self._context.forget_next(name)
         return True
 
-    def _swap(self, base: Snapshot) -> None:
+    def _swap(self, base: Snapshot, more: Mapping[str, str]) -> None:
         """`base`: the current version, as it was looked at."""
         context, view = self._context, self._view
         for reader in readers_of(context.catalog, view.name):
@@ -166,7 +169,7 @@ class VersionBuild:
         newest = beside.current()
         frontier = view.kind.format(base.integer("tidegate.frontier"))
         until = context.clock().astimezone(UTC).isoformat(timespec="seconds")
-        facts = {GENERATION: str(self.mark.number), HIGHEST: str(self.mark.number)}
+        facts = {GENERATION: str(self.mark.number), HIGHEST: str(self.mark.number), **more}
         if base.id is not None:
             facts[KEPT] = with_kept(before, until, frontier)
         # Higher than both: nobody takes this commit for one that he has seen (`protocol.stands`).
@@ -185,12 +188,16 @@ def clear_left(context: Context, view: View) -> None:
                 context.forget_next(view.name)
 
 
-def finish(build: VersionBuild, notify: Callable[[str], None] = lambda text: None) -> None:
+def finish(
+    build: VersionBuild,
+    notify: Callable[[str], None] = lambda text: None,
+    facts: Mapping[str, str] | None = None,
+) -> None:
     """Compute what is missing of a version, and swap it in. Raises TG502 if the current version is always ahead."""
     for _ in range(_TRIES):
         while build.advance():
             notify(f"{100 * build.mark.done(build.frontier()):.0f} % of the rows are read")
-        if build.swapped():
+        if build.swapped(facts):
             return
     raise TidegateError(
         "TG502",

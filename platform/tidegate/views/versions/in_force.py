@@ -2,7 +2,8 @@
 
 A file may have the next definition already. Then a run goes on with the stored one until the swap, as does a live run
 that has read the file before. Behind the swap, a live run finds that the file has what is stored, and takes it from
-there. Any other difference is nobody's decision yet, and is refused (TG506).
+there. A view that has gone back to an earlier version goes on with that, as long as the file has the definition that
+was left. Any other difference is nobody's decision yet, and is refused (TG506).
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.layout import is_of_view
-from tidegate.plan.versions import next_of
+from tidegate.iceberg.layout import is_of_view, view_identity
+from tidegate.plan.versions import LEFT, next_of
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.statements.stored_definition import stored_view
 from tidegate.views.view_table import ViewTable
@@ -42,6 +43,8 @@ def _in_force(context: Context, view: View, stored: Mapping[str, str]) -> View |
     """The definition of the stored results, if it is the one that runs; None if it is not."""
     if is_of_view(view, stored):
         return None
+    if stored.get(LEFT) == view_identity(view):
+        return stored_view(stored.get("tidegate.definition", ""), context.catalog)
     beside = context.opened(next_of(view.name))
     if beside is not None and context.is_building(view.name) and is_of_view(view, beside.properties()):
         return stored_view(stored.get("tidegate.definition", ""), context.catalog)

@@ -1,0 +1,88 @@
+"""A view goes back to an earlier version (E5). It begins with the rows that this version had at the swap, and takes in
+what has come since. When it is as far as the current one, it takes its place, as every version does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import is_of_view, view_identity
+from tidegate.iceberg.versions.swap import VersionStart
+from tidegate.plan.column_changes import other_columns
+from tidegate.plan.versions import LEFT, KeptVersion, kept_versions, tag_of
+from tidegate.sql.catalog.objects import View
+from tidegate.sql.statements.stored_definition import stored_view
+from tidegate.views.amend.rebuild import Rebuilt
+from tidegate.views.resolve import changes_of
+from tidegate.views.versions.build import NEXT, VersionBuild, finish
+
+if TYPE_CHECKING:
+    from tidegate.iceberg.tables import StoredTable
+    from tidegate.runtime.context import Context
+
+
+def rollback(
+    context: Context,
+    name: str,
+    to: int | None = None,
+    notify: Callable[[str], None] = lambda text: None,
+) -> Rebuilt:
+    """Let a view go back to version `to`; None: to the one before the current one. As long as its file has the
+    definition that is left, runs continue with the earlier one. Views that read it have to be rebuilt.
+
+    Raises TG201 if this version can't be read any more, TG506 if its definition does not hold any more, TG508 if a new
+    version is built now, TG509 for a name that is no view, TG535 if nobody agrees.
+    """
+    context.declare()
+    view = context.catalog.get(name)
+    if not isinstance(view, View):
+        raise TidegateError("TG509", f'"{name}" is not a view', hint="only views have versions")
+    started = time.monotonic()
+    with context.lease(view.name, NEXT):
+        table = context.opened(view.name)
+        chosen = None if table is None else _chosen(table, to)
+        if table is None or chosen is None:
+            which = "earlier version" if to is None else f"version {to}"
+            hint = "tidegate rebuild computes the results of the definition in the file"
+            raise TidegateError("TG201", f'there is no {which} of "{view.name}"', hint=hint)
+        what = f'"{view.name}" goes back to version {chosen.number}, which was replaced at {chosen.until}'
+        context.ask("TG535", what, "tidegate rollback --yes", view.location)
+        start = _start(context, table, chosen)
+        old = _definition(context, view, chosen)
+        left = {} if is_of_view(view, chosen.definition) else {LEFT: view_identity(view)}
+        build = VersionBuild(context, old, start)
+        finish(build, notify, left)
+    notify(f"{view.name}: version {build.mark.number} is version {chosen.number}, continued")
+    frontier, groups, _ = build.table.totals()
+    why, tag = f"it goes back to version {chosen.number}", tag_of(chosen.number)
+    return Rebuilt(
+        view.name, why, build.mark.number, tag, frontier, groups, round(time.monotonic() - started, 3)
+    )
+
+
+def _chosen(table: StoredTable, to: int | None) -> KeptVersion | None:
+    kept = kept_versions(table.properties())
+    return next((one for one in reversed(kept) if to in (None, one.number)), None)
+
+
+def _start(context: Context, table: StoredTable, chosen: KeptVersion) -> VersionStart:
+    tag = tag_of(chosen.number)
+    return VersionStart(tag, table.at(tag).facts)
+
+
+def _definition(context: Context, view: View, chosen: KeptVersion) -> View:
+    """What the version computes. Raises TG506 if that is not what it would compute today."""
+    old = stored_view(chosen.definition.get("tidegate.definition", ""), context.catalog)
+    other = None if old is None else other_columns(old, chosen.definition, partial(changes_of, context))
+    if old is not None and other is None:
+        return old
+    why = other or "what it reads is not there any more, or has other columns"
+    raise TidegateError(
+        "TG506",
+        f'version {chosen.number} of "{view.name}" can be read, but not continued: {why}',
+        hint=f'SELECT * FROM "{view.name}$v{chosen.number}" has its results',
+        location=view.location,
+    )
