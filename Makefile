@@ -62,7 +62,7 @@ catalogs: java postgres $(STAMP) ## The suite of the port to stored tables, two 
 simulate: $(STAMP) ## Random histories of crashes, conflicts and lost answers (SEEDS=20000); goes on where it was stopped
 	@$(BIN)/python -m tests.simulate.run --seeds $(SEEDS) $(ARGS)
 
-worlds: $(STAMP) ## Every small world, with every crash, of oracles and engine (hours; ARGS="log --json"); goes on where it was stopped
+worlds: $(STAMP) ## Every small world, with every crash, of oracles and engine (hours of one core; ARGS="log --json"); goes on where it was stopped
 	@$(BIN)/python -m tests.small.run $(ARGS)
 
 mutants: java $(STAMP) ## Guards of the rules are broken one by one, each has to fail a test (ARGS="NAME … --list --from N")

@@ -21,22 +21,33 @@ SAID = {
 }
 
 
-def figures(totals: Mapping[str, Counted], left: int) -> str:
-    """A table; `left`: how many portions were not played."""
-    lines = ["| worlds of | cases | distinct states | runs | CPU seconds |", "|---|---:|---:|---:|---:|"]
-    whole = Counted()
+def figures(totals: Mapping[str, Counted], played: Mapping[str, int], whole: Mapping[str, int]) -> str:
+    """A table, by kind. `played`: how many portions were played, of the `whole`."""
+    lines = [
+        "| worlds of | portions played | cases | distinct states | runs | CPU seconds |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    every = Counted()
     for kind, counted in totals.items():
-        lines.append(_line(SAID[kind], counted))
-        whole.add(counted)
-    lines.append(_line("all", whole))
-    said = f"{left:,} portions are not played yet." if left else "All of them were played."
-    return "\n".join(lines) + f"\n\n{said}"
+        if whole.get(kind):
+            lines.append(_line(SAID[kind], played.get(kind, 0), whole[kind], counted))
+            every.add(counted)
+    lines.append(_line("all", sum(played.values()), sum(whole.values()), every))
+    return "\n".join(lines)
 
 
-def _line(name: str, one: Counted) -> str:
-    return f"| {name} | {one.cases:,} | {one.worlds:,} | {one.moves:,} | {one.seconds:,.0f} |"
+def _line(name: str, played: int, whole: int, one: Counted) -> str:
+    some = f"all {whole:,}" if played == whole else f"{played:,} of {whole:,}"
+    return f"| {name} | {some} | {one.cases:,} | {one.worlds:,} | {one.moves:,} | {one.seconds:,.0f} |"
 
 
-def write(path: Path, totals: Mapping[str, Counted], left: int) -> None:
-    """Put them between the marks of the page."""
-    write_docs(path, figures(totals, left), BEGIN, END)
+def write(
+    path: Path,
+    totals: Mapping[str, Counted],
+    played: Mapping[str, int],
+    whole: Mapping[str, int],
+    version: str,
+) -> None:
+    """Put them between the marks of the page. `version`: of the tree that was played."""
+    said = f"Every promise was kept in them. The digest of the tree that was played begins with `{version[:12]}`."
+    write_docs(path, f"{figures(totals, played, whole)}\n\n{said}", BEGIN, END)

@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
@@ -40,13 +41,16 @@ _TASKS = 8
 class Progress:
     """What was played of this tree, in a file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, any_tree: bool = False) -> None:
+        """`any_tree`: as it was taken down, of whichever tree; else what was played of another one is played again."""
         self._path = path
-        self._version = digest([name for name in files() if name.startswith(_PLAYED)])
+        self.version = digest([name for name in files() if name.startswith(_PLAYED)])
         self.done: dict[str, Counted] = {}
         if path.is_file():
             known = json.loads(path.read_text("utf-8"))
-            if known["version"] == self._version:
+            if any_tree:
+                self.version = known["version"]
+            if known["version"] == self.version:
                 self.done = {name: Counted(**counted) for name, counted in known["done"].items()}
 
     def add(self, name: str, counted: Counted) -> None:
@@ -55,7 +59,7 @@ class Progress:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         new = self._path.with_suffix(".new")
         done = {name: asdict(counted) for name, counted in self.done.items()}
-        new.write_text(json.dumps({"version": self._version, "done": done}), "utf-8")
+        new.write_text(json.dumps({"version": self.version, "done": done}), "utf-8")
         os.replace(new, self._path)
 
     def totals(self) -> dict[str, Counted]:
@@ -85,14 +89,15 @@ def main(given: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if asked.afresh:
         asked.progress.unlink(missing_ok=True)
-    progress = Progress(asked.progress)
+    progress = Progress(asked.progress, asked.write_docs)
     wanted = [name for name, _ in portions(asked.kinds or KINDS) if asked.named in name]
     if asked.list:
         for name in wanted:
             print(name + (": played" if name in progress.done else ""))
         return 0
     if asked.write_docs:
-        write(PAGE, progress.totals(), sum(name not in progress.done for name in wanted))
+        whole = Counter(kind(name) for name, _ in portions())
+        write(PAGE, progress.totals(), Counter(map(kind, progress.done)), whole, progress.version)
         return 0
     wrong = play_all(wanted, progress, asked.processes)
     left = sum(name not in progress.done for name in wanted)
@@ -100,7 +105,8 @@ def main(given: list[str] | None = None) -> int:
         totals = {name: asdict(counted) for name, counted in progress.totals().items()}
         print(json.dumps({"wrong": wrong, "left": left} | totals))
     else:
-        print(figures(progress.totals(), left))
+        played, whole = Counter(map(kind, progress.done)), Counter(map(kind, wanted))
+        print(figures(progress.totals(), played, whole))
         print("\n".join(wrong) if wrong else "every promise was kept")
     return 1 if wrong else 0
 
