@@ -25,8 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Ask with `tidegate sql`, which uses Spark; if the definition has changed, do what `tidegate status` says.",
     ),
     "TG706": (
-        "`--interval` is given twice for all groups, or twice for the same group: by the names of two of its members.",
-        "Give one interval for each group, and one for all other groups.",
+        "`--interval` is given twice for all groups, or `--interval` or `--priority` is given twice for the same group: by the names of two of its members.",
+        "Give one value for each group, and one interval for all other groups.",
     ),
     "TG707": (
         "The process of live mode or of `tidegate warm` that carried out a command has ended, or does not answer, after it had begun to show results.",

@@ -48,6 +48,8 @@ class TidegateError(Exception):
         self, code: str, message: str, *, hint: str | None = None, location: Location | None = None
     ) -> None:
         self.others: tuple[TidegateError, ...] = ()
+        #: Whether the same may succeed later, although other errors of this code come again.
+        self.curable = False
         self.code = code
         # The one place through which all that people are told of an error goes: no secret gets further (X4).
         self.message = without_logins(masked(message))

@@ -205,7 +205,8 @@ def test_every_event_has_a_line() -> None:
         "flights: worker 8 starts (restart 1)",
         "flights: worker 7 was killed by SIGKILL; the next one starts in 1.5 s",
         "flights: given up: TG506 changed",
-        "live: the new definitions are taken up: flights started again; old ended; 18 groups unchanged",
+        "live: the new definitions are taken up: flights begins with them after its commit; old ends; 18 groups "
+        "unchanged",
         "live: the new definitions are taken up: 1 group unchanged",
         "live: the definitions have changed and are not taken up; all groups continue with the earlier ones: error: "
         "Oops",

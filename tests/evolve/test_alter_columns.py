@@ -9,6 +9,7 @@ from tests.evolve.test_apply import shown
 from tidegate.errors import Problems, TidegateError
 from tidegate.evolve.planning import planned
 from tidegate.project import Project
+from tidegate.runtime.codes import is_curable
 from tidegate.sql import analyse
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.statements.analysis import load_catalog
@@ -178,6 +179,26 @@ def test_E7_a_session_that_was_opened_before_a_change_does_not_take_it_back(work
     assert shown(workbench.session(), "SELECT a, shop FROM t ORDER BY a") == [(1, None), (3, 7)]
 
 
+def test_W13_a_session_that_was_opened_before_another_strategy_does_not_take_it_back(
+    workbench: Workbench,
+) -> None:
+    session = workbench.session()
+    session.execute(LOG)
+    session.execute(ROW)
+    earlier = workbench.session()
+    session.execute("ALTER TABLE t ALTER WATERMARK FOR ts AS ts - INTERVAL '1 hour'")
+    # Nothing was judged by it yet: nothing is taken back.
+    earlier.execute("INSERT INTO t VALUES (2, 4, '2026-01-01 11:00:00')")
+    session.execute("INSERT INTO t VALUES (3, 4, '2026-01-01 10:30:00'), (4, 4, '2026-01-01 12:30:00')")
+    with pytest.raises(TidegateError, match="since this session was opened") as caught:
+        earlier.execute("INSERT INTO t VALUES (5, 6, '2026-01-01 12:00:00')")
+    assert (caught.value.code, is_curable(caught.value)) == ("TG506", True)
+    # Files that can't be read say nothing: then it is not known, and tried again.
+    workbench.assets(t2="CREATE TABLE (")
+    with pytest.raises(TidegateError, match=r"can't be compared with the files as they are now \(TG1"):
+        earlier.execute("INSERT INTO t VALUES (5, 6, '2026-01-01 12:00:00')")
+
+
 def test_E2_an_alter_that_was_killed_is_finished_before_the_next_one(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,7 +305,7 @@ def test_TG506_a_view_of_all_columns_says_that_its_results_do_not_have_a_new_one
         session.execute(statement)
     with pytest.raises(TidegateError, match='column "c" INT is added') as caught:
         session.execute("SELECT * FROM every")
-    assert (caught.value.code, "tidegate rebuild every" in str(caught.value.hint)) == ("TG506", True)
+    assert (caught.value.code, "tidegate apply every" in str(caught.value.hint)) == ("TG506", True)
     # What has nothing to do with it goes on.
     session.execute("CREATE MATERIALIZED VIEW one AS SELECT ts, c FROM t EMIT ON WINDOW CLOSE")
     assert shown(session, "SELECT c FROM one") == [(None,)]

@@ -13,7 +13,7 @@ from tidegate.findings.facts import ProjectFacts
 from tidegate.findings.lag import Lag
 from tidegate.findings.model import iso
 from tidegate.project.jobs.stalls import Stall, StallLimits, limits_of
-from tidegate.store.writers import LiveRecord, RefusedDefinitions, WriterState
+from tidegate.store.writers import LiveRecord, LongWait, RefusedDefinitions, WriterState
 
 GOOD = [moving(at) for at in (-700, -400, -200, -1)]
 
@@ -177,6 +177,19 @@ def test_E7_definitions_that_live_mode_does_not_take_up() -> None:
     findings, _ = diagnose(replace(facts, live=(wrong,)), lambda name: StallLimits())
     (finding,) = (one for one in findings if one.kind == "definitions_refused")
     assert finding.text.endswith("TG709: only what can, assets/a.sql:3:5")
+
+
+def test_groups_that_wait_because_the_machine_is_too_small() -> None:
+    waits = (LongWait("s", 12.5, 2.0), LongWait("b", 3.0, 2.0))
+    record = LiveRecord(NOON - 900, NOON - 600, ("s", "v"), waits=waits, pid=4711)
+    facts = ProjectFacts(NOON, sources=(source(*GOOD, writer=HELD),), views=(view(),), live=(record,))
+    findings, _ = diagnose(facts, lambda name: StallLimits())
+    (finding,) = (one for one in findings if one.kind == "machine_too_small")
+    assert (finding.asset, finding.severity, finding.numbers) == ("s", "warning", {"s": 12.5, "b": 3.0})
+    assert finding.text == (
+        "live mode, process 4711: the group s waits 12.5 s for a free thread, at an interval of 2 s, and 1 other group "
+        "as well"
+    )
 
 
 def test_sink_behind_its_view() -> None:

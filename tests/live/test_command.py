@@ -109,6 +109,13 @@ def test_a_group_has_the_interval_of_its_name_and_the_others_that_of_all(
         twice = live(project, "--no-http", *(f"--interval={text}" for text in given))
         assert twice.exit_code == 2
         assert f"TG706: --interval is given twice for {whose}" in " ".join(twice.output.split())
+    twice = live(project, "--no-http", "--priority=a=5", "--priority=a_minutes=6")
+    assert (twice.exit_code, "TG706: --priority is given twice" in " ".join(twice.output.split())) == (
+        2,
+        True,
+    )
+    for wrong in ("5", "a=0", "a=101", "a=x", "nobody=5"):
+        assert live(project, "--no-http", f"--priority={wrong}").exit_code == 2
     assert live(project, "--no-http", "--interval=b_minute=1s").exit_code == 2
     assert live(project, "--no-http", "--interval=a=soon").exit_code == 2
 

@@ -47,6 +47,7 @@ def test_events_become_histograms_and_counters() -> None:
     bench = Bench()
     notify = bench.metrics
     notify.expect("clicks")
+    notify("clicks", events.WorkerSpawned("clicks", 7, 0))
     notify("clicks", events.BatchCommitted("clicks", 1, 5, 0, 0, 5, "", 0.4, 0.06))
     notify("clicks", events.SliceCommitted("per_minute", "", 3, 0, 0.2, 0.03))
     notify("clicks", events.SinkDelivered("out", "kafka", 3, 0.1))
@@ -54,7 +55,6 @@ def test_events_become_histograms_and_counters() -> None:
     notify("clicks", events.MemberFailed("clicks", "per_minute", "view", "TG507", "no", 1, 1.0))
     notify("clicks", events.WorkerFailed("clicks", None, "boom", None, True))
     notify("clicks", "text that a worker printed")
-    notify("clicks", events.WorkerSpawned("clicks", 7, 0))
     found = bench.samples()
     assert found["tidegate_batch_seconds_sum", ("clicks",)] == 0.4
     assert found["tidegate_batch_seconds_bucket", ("clicks", "0.25")] == 0
@@ -75,6 +75,22 @@ def test_events_become_histograms_and_counters() -> None:
     notify("clicks", events.WorkerSpawned("clicks", 8, 1))
     found = bench.samples()
     assert found["tidegate_failing", ("clicks", "per_minute", "view")] == 0
+    # What fails as its group ends because its definition has changed does not fail for ever; what is gone has nothing.
+    failed = events.MemberFailed("clicks", "per_minute", "view", "TG507", "Spark refuses", 1, 1.0)
+    notify(None, events.DefinitionsLoaded(("clicks",), (), 0))
+    notify("clicks", failed)
+    notify("clicks", events.WorkerSpawned("clicks", 8, 0))
+    assert bench.samples()["tidegate_failing", ("clicks", "per_minute", "view")] == 0
+    notify(None, events.DefinitionsRefused({"code": None, "message": "Oops"}))
+    assert bench.samples()["tidegate_definitions_refused", ()] == 1
+    notify(None, events.DefinitionsLoaded((), ("clicks",), 0))
+    notify("clicks", failed)
+    notify("clicks", events.TickFinished("clicks", 2, 5, True, 0.7, 0.09))
+    notify("clicks", events.WorkerExited("clicks", 0, None, "worker 8 ended"))
+    left = bench.samples()
+    assert left["tidegate_definitions_refused", ()] == 0
+    gone = {name for name, labels in left if "clicks" in labels}
+    assert not gone & {"tidegate_failing", "tidegate_backlog", "tidegate_last_tick_timestamp_seconds"}
     assert found["tidegate_worker_restarts_total", ("clicks",)] == 1
 
 

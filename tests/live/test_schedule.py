@@ -42,6 +42,7 @@ class Process:
     failed: bool | None = None
     ticked: bool = False
     alone: bool = False
+    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,13 @@ def after(world: World, event: Happened) -> World:
     own = event.groups if isinstance(event, Died) else getattr(event, "group", None)
     for one in schedule.watched:
         # What happens to one group is nothing to the others.
-        assert own is None or one.group.name in own or one == was.of(one.group.name)
-    moved = [one for one in schedule.watched if one.alone and not was.of(one.group.name).alone]
+        before = None if own is None or one.group.name in own else was.of(one.group.name)
+        assert before is None or before.waits or one == before
+    # (What begins by other definitions is by itself as those say.)
+    stay = (
+        [] if isinstance(event, Redefined) else [one for one in was.watched if not (one.leaves or one.waits)]
+    )
+    moved = [now for one in stay if not one.alone and (now := schedule.of(one.group.name)).alone]
     for one in moved:
         assert isinstance(event, Died)
         assert one.group.name in event.working
@@ -93,7 +99,10 @@ def after(world: World, event: Happened) -> World:
                 assert was_there.failed is None or was_there.failed.curable
                 assert was_there.restart_at is None or was_there.restart_at <= world.now
                 assert was_there.alone == action.alone
-            world = after(world.having(name, Process(alone=action.alone)), Spawned(name, 7))
+            taken = {member for _, other in world.processes for member in other.members}
+            assert taken.isdisjoint(action.group.members), "two groups have the same member"
+            started = Process(alone=action.alone, members=action.group.members)
+            world = after(world.having(name, started), Spawned(name, 7))
         elif isinstance(action, Stop | Kill):
             assert there is not None, "a worker that is gone is told something"
             kind = "stop" if isinstance(action, Stop) else "kill"
@@ -111,7 +120,7 @@ def _is_nobody_forgotten(world: World) -> None:
     for one in world.schedule.watched:
         alive = world.process(one.group.name) is not None
         assert one.alive == alive
-        assert alive or one.restart_at is not None or one.state in ("failed", "stopped")
+        assert alive or one.waits or one.restart_at is not None or one.state in ("failed", "stopped")
 
 
 def _is_right(world: World, action: Tell, was: Watched, exited: Exited | Died) -> None:
@@ -205,12 +214,18 @@ def test_R2_in_every_order_a_group_has_one_worker_and_none_waits_for_another(
         assert end.asked or until_idle or states == {"failed"}
 
 
+BOTH = Group("a", ("a", "b"))
 A, OTHER_A, B, C = Group("a", ("a",)), Group("a", ("a", "v")), Group("b", ("b",)), Group("c", ("c",))
 
 
 @pytest.mark.parametrize(
     ("groups", "left", "definitions"),
     [
+        pytest.param((A, B), 0, (Redefined((BOTH,), alone=frozenset("a")),), id="two become one, by itself"),
+        pytest.param(
+            (BOTH,), 0, (Redefined((A, B)), Redefined((BOTH,))), id="one becomes two, and one again"
+        ),
+        pytest.param((B,), 1, (Redefined((BOTH,)),), id="one gets another name"),
         pytest.param(
             (A,), 1, (Redefined((A,), frozenset("a")), Redefined((A,))), id="another one, then the same"
         ),
@@ -233,11 +248,16 @@ def test_E7_definitions_change_only_the_groups_that_they_are_of(
         _is_nobody_forgotten(world)
         alive = dict(world.processes)
         # Nobody stops a group that all definitions have.
-        assert world.asked or "stop" not in getattr(alive.get("b"), "told", ())
+        kept = "b" in alive and all(B in one.groups for one in definitions)
+        assert world.asked or not kept or "stop" not in alive["b"].told
         leave = any(one.leaves for one in world.schedule.watched)
+        waits = any(one.waits for one in world.schedule.watched)
+        assert leave or not waits
         if not world.definitions and not world.asked and not leave:
             settled += 1
-            assert {one.group for one in world.schedule.watched} == set(definitions[-1].groups)
+            last = definitions[-1]
+            assert {one.group for one in world.schedule.watched} == set(last.groups)
+            assert {one.group.name for one in world.schedule.watched if one.alone} == last.alone
     assert settled > 1
 
 

@@ -56,7 +56,7 @@ class Fake:
     def prepare(self, notify: object) -> None:
         """Nothing is to be prepared."""
 
-    def tick(self, notify: object) -> bool:
+    def tick(self, notify: object, waited: float = 0.0) -> bool:
         self.ticks += 1
         return bool(self._do("ticks"))
 

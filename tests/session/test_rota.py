@@ -114,6 +114,24 @@ def test_a_group_with_a_backlog_delays_a_quiet_one_by_one_tick_at_most() -> None
     assert len(delays["busy"]) > len(delays["quiet"]) > 10
 
 
+def test_where_there_are_too_few_threads_a_lower_priority_waits_longer_and_nobody_for_ever() -> None:
+    rota, now, waited = Rota(1), 0.0, dict[str, list[float]]()
+    for name, priority in (("low", 1), ("other", 1), ("high", 10)):
+        waited[name] = []
+        rota, _ = step(rota, Joined(name, INTERVAL, now, priority))
+    for _ in range(200):
+        # Each tick takes longer than an interval: somebody always waits.
+        now += 1.5 * INTERVAL
+        (ticking,) = busy(rota)
+        rota, (begun,) = step(rota, Ticked(ticking, False, now))
+        waited[begun].append(rota.of(begun).waited)
+    means = {name: sum(found) / len(found) for name, found in waited.items()}
+    assert means["high"] < means["low"] / 2
+    assert min(len(found) for found in waited.values()) > 20
+    # Between equals nothing is different.
+    assert abs(len(waited["low"]) - len(waited["other"])) <= 1
+
+
 def test_ticks_begin_at_their_interval_and_late_ones_at_once() -> None:
     rota, _ = step(Rota(1), Joined("a", INTERVAL, 100.0))
     rota, begun = step(rota, Ticked("a", False, 101.0))

@@ -115,6 +115,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "live/http.py": "socket.getaddrinfo time.monotonic ….read_text",
         "live/logs.py": "datetime.datetime.now",
         "live/metrics.py": "datetime.datetime.now",
+        "live/reloading.py": "time.monotonic",
         "live/process.py": "os.killpg os.sysconf subprocess.Popen ….iterdir ….read_text",
     },
     "Leases of live mode in a catalog that machines share, with a port of its own (live/catalog_lease.py), whose steps "
@@ -130,8 +131,8 @@ REVIEWED: dict[str, dict[str, str]] = {
         "store/metadata.py": "pyarrow.parquet.ParquetFile pyiceberg.catalog.load_catalog ….is_dir ….is_file "
         "….iterdir",
         "store/status.py": "datetime.datetime.now",
-        "store/writers.py": "os.kill os.sysconf socket.gethostname ….glob ….read_text ….replace ….stat ….unlink "
-        "….write_text",
+        "store/writers.py": "fcntl.flock open os.kill os.sysconf socket.gethostname ….glob ….read_text ….replace "
+        "….stat ….unlink ….write_text",
     },
     "Fresh processes in which a row that ends its worker is narrowed down (X2); tests of their own end them.": {
         "tasks/crashes/crashes.py": "mmap.mmap os._exit os.dup os.dup2 os.fdopen os.fork os.waitpid subprocess.Popen",

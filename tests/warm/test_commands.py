@@ -302,7 +302,7 @@ def test_a_run_waits_for_a_tick_and_gives_way_to_the_end_of_a_group(tmp_path: Pa
         with opening(session, "a")(stopping) as group:
             tick = group.tick
 
-            def waits(notify: Any) -> bool:
+            def waits(notify: Any, waited: float = 0.0) -> bool:
                 busy.ticking.set()
                 assert busy.free.wait(_PATIENCE)
                 return tick(notify)

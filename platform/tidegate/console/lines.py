@@ -158,8 +158,8 @@ def _delivered(event: events.SinkDelivered) -> str:
 
 
 def _definitions_loaded(event: events.DefinitionsLoaded) -> str:
-    parts = [f"{', '.join(event.began)} started again"] if event.began else []
-    parts += [f"{', '.join(event.ended)} ended"] if event.ended else []
+    parts = [f"{', '.join(event.began)} begins with them after its commit"] if event.began else []
+    parts += [f"{', '.join(event.ended)} ends"] if event.ended else []
     parts += [f"{counted(event.unchanged, 'group')} unchanged"]
     return f"live: the new definitions are taken up: {'; '.join(parts)}"
 

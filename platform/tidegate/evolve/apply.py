@@ -28,7 +28,12 @@ def open_log(
     stored = context.stored(relation.name)
     if stored is not None:
         _bring_up(context, relation, context.tables.open(stored).properties(), notify)
-    return Log.of(context, relation)
+    log = Log.of(context, relation)
+    before, now = log.progress.strategy, log.strategy
+    if before is not None and now is not None and before.identity != now.identity:
+        # Nor is a watermark's strategy taken back (W13).
+        require_current(context, relation)
+    return log
 
 
 def _bring_up(
@@ -58,17 +63,23 @@ def _bring_up(
 def require_current(context: Context, relation: Relation, location: Location | None = None) -> None:
     """A log and a definition are changed towards the newest definition only. Raises TG506 if another process has
     changed the definition since this one read it: this one would take that change back, and the values with it."""
+    what = "has changed since this session was opened"
     # Of the files as they are now, whatever this session goes by.
-    now = replace(context.project, texts=None).catalog().find(relation.name)
-    if isinstance(now, Relation) and now.definition == relation.definition:
-        return
-    raise TidegateError(
+    try:
+        now = replace(context.project, texts=None).catalog().find(relation.name)
+        if isinstance(now, Relation) and now.definition == relation.definition:
+            return
+    except TidegateError as problem:
+        what = f"can't be compared with the files as they are now ({problem.code}: {problem.message})"
+    error = TidegateError(
         "TG506",
-        f'the definition of "{relation.name}" has changed since this session was opened, so the session can\'t change '
-        "the log or the definition",
-        hint="open a new session, or start the process again: it reads the new definition",
+        f'the definition of "{relation.name}" {what}, so the session can\'t change the log or the definition',
+        hint="open a new session, or start the process again: it reads the new definition; live mode: tidegate reload",
         location=location or relation.location,
     )
+    # A reload, or a file that is corrected, makes it right.
+    error.curable = True
+    raise error
 
 
 def refused(relation: Relation, wanted: Evolution) -> TidegateError:

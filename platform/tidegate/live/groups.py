@@ -18,6 +18,15 @@ class Group:
     members: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class GroupPace:
+    """How often a group ticks: `interval`, seconds from a tick to the next; and how much a second of its waiting counts
+    beside one of other groups, where there are too few threads: `priority`."""
+
+    interval: float = 2.0
+    priority: int = 1
+
+
 def find_groups(catalog: Catalog, names: Iterable[str] | None = None) -> tuple[Group, ...]:
     """The groups of a project that have something to do; with `names` only these and what their rows come from.
 

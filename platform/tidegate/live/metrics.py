@@ -29,6 +29,7 @@ from tidegate.plan.events import (
     SinkDelivered,
     SliceCommitted,
     TickFinished,
+    WorkerExited,
     WorkerFailed,
     WorkerSpawned,
 )
@@ -74,6 +75,14 @@ class _Timings:
             "tidegate_sink_delivery_seconds",
             "Time of one delivery of a sink.",
             ["sink"],
+            registry=registry,
+            buckets=_BUCKETS,
+        )
+        self.wait = Histogram(
+            "tidegate_tick_wait_seconds",
+            "Time from when a tick of a group was due to when a thread was free for it. If it is often longer than the "
+            "interval, the machine is too small for its groups.",
+            ["group"],
             registry=registry,
             buckets=_BUCKETS,
         )
@@ -158,6 +167,7 @@ class Metrics:
         self._now = now
         #: The group, name and kind of all that has failed once.
         self._failed: set[tuple[str, str, str]] = set()
+        self._gone: set[str] = set()
         registry.register(_Workers(health, pids))
         registry.register(CommittedCollector(read, fresh, clock, now))
 
@@ -180,6 +190,7 @@ class Metrics:
                 self._timings.delivery.labels(event.sink).observe(event.seconds)
             case TickFinished():
                 self._timings.tick.labels(name).observe(event.seconds)
+                self._timings.wait.labels(name).observe(event.waited)
                 self._groups.ticks.labels(name).set(self._now().timestamp())
                 self._groups.backlog.labels(name).set(event.backlog)
             case MemberFailed():
@@ -190,8 +201,12 @@ class Metrics:
                 self._groups.failing.labels(name, event.name, event.kind).set(0)
             case WorkerFailed():
                 self._groups.errors.labels(name, event.code or "none").inc()
-            case WorkerSpawned() if event.restarts:
-                self._groups.starts.labels(name).inc()
+            case WorkerSpawned():
+                self._has_begun(name)
+                if event.restarts:
+                    self._groups.starts.labels(name).inc()
+            case WorkerExited() if name in self._gone:
+                self._is_gone(name)
             case DefinitionsRefused():
                 self._refused.set(1)
             case DefinitionsLoaded():
@@ -199,18 +214,29 @@ class Metrics:
                 self._redefined(event)
 
     def _redefined(self, event: DefinitionsLoaded) -> None:
-        """What begins again has failed in nothing; what is gone has no state."""
-        for labels in tuple(self._failed):
-            if labels[0] in (*event.began, *event.ended):
-                self._failed.discard(labels)
-                self._groups.failing.remove(*labels)
         for group in event.began:
             self.expect(group)
+        # What is gone may still say something before it ends.
+        self._gone = (self._gone | set(event.ended)) - set(event.began)
         for group in event.ended:
-            for gauge in (self._groups.ticks, self._groups.backlog):
-                # One that has not ticked has none.
-                with suppress(KeyError):
-                    gauge.remove(group)
+            self._is_gone(group)
+
+    def _has_begun(self, group: str) -> None:
+        """What begins, or begins again, has failed in nothing."""
+        for labels in tuple(self._failed):
+            if labels[0] == group:
+                self._groups.failing.labels(*labels).set(0)
+
+    def _is_gone(self, group: str) -> None:
+        """What is gone has no state."""
+        for labels in tuple(self._failed):
+            if labels[0] == group:
+                self._failed.discard(labels)
+                self._groups.failing.remove(*labels)
+        for gauge in (self._groups.ticks, self._groups.backlog):
+            # One that has not ticked has none.
+            with suppress(KeyError):
+                gauge.remove(group)
 
 
 class _Workers(Collector):

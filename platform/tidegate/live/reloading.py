@@ -5,31 +5,41 @@ In a thread of its own: reading and checking them takes seconds, and groups are 
 
 from __future__ import annotations
 
+import queue
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+#: Seconds that the end waits for a look under way.
+_PATIENCE = 5.0
+
 
 class Reloader:
-    """Calls `look` once for each time that somebody asks, after the one before has ended; two that ask at once get one
-    look. `fingerprint`: of the files, watched every so many seconds; None: they are not. A change is taken up when it
-    has stood still from one look at the fingerprint to the next: editors and git write one file after the other."""
+    """Calls `look` for whoever asks, after the look before has ended; those who ask meanwhile get one look.
+    `fingerprint`: of the files, watched every so many seconds; None: they are not. A change is taken up when it has
+    stood still from one look at the fingerprint to the next: editors and git write one file after the other. `again`:
+    whether the last look is to be repeated after so many seconds although no file has changed."""
 
     def __init__(
         self,
         look: Callable[[], None],
         fingerprint: Callable[[], object] | None = None,
         every: float = 2.0,
+        again: Callable[[], float | None] = lambda: None,
     ) -> None:
-        self._look, self._fingerprint, self._every = look, fingerprint, every
-        self._wanted, self._over = threading.Event(), False
-        self._seen = None if fingerprint is None else fingerprint()
+        self._look, self._fingerprint, self._every, self._again = look, fingerprint, every, again
+        # (A queue, and no event: a signal handler may interrupt another one.)
+        self._asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._over = False
+        self._seen = self._moving = None if fingerprint is None else fingerprint()
         self._thread = threading.Thread(target=self._run, name="tidegate-reload", daemon=True)
 
     def ask(self) -> None:
         """Have the definitions read again. Safe in a signal handler."""
-        self._wanted.set()
+        self._asked.put(True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -39,29 +49,35 @@ class Reloader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over = True
-        self._wanted.set()
+        self._asked.put(False)
+        self._thread.join(_PATIENCE)
 
     def _run(self) -> None:
+        looked = time.monotonic()
         while not self._over:
-            asked = self._wanted.wait(None if self._fingerprint is None else self._every)
-            self._wanted.clear()
-            if not self._over and (asked or self._stood_still()):
-                self._look()
+            asked = False
+            with suppress(queue.Empty):
+                asked = self._asked.get(timeout=None if self._fingerprint is None else self._every)
+            if self._over or not (asked or self._has_changed() or self._is_due(looked)):
+                continue
+            self._drain()
+            self._seen = self._moving = None if self._fingerprint is None else self._fingerprint()
+            self._look()
+            looked = time.monotonic()
 
-    def _stood_still(self) -> bool:
+    def _has_changed(self) -> bool:
         """Whether the files have changed since the last look, and do not change any more."""
-        assert self._fingerprint is not None
-        now = self._fingerprint()
-        if now == self._seen:
+        if self._fingerprint is None:
             return False
-        following = None
-        while not self._over and (following := self._after_a_while()) != now:
-            now = following
-        self._seen = now
-        return not self._over
+        now = self._fingerprint()
+        stands, self._moving = now == self._moving, now
+        return stands and now != self._seen
 
-    def _after_a_while(self) -> object:
-        assert self._fingerprint is not None
-        # Somebody who asks meanwhile gets this look.
-        self._wanted.wait(self._every)
-        return self._fingerprint()
+    def _is_due(self, looked: float) -> bool:
+        after = None if self._fingerprint is None else self._again()
+        return after is not None and time.monotonic() - looked >= after
+
+    def _drain(self) -> None:
+        with suppress(queue.Empty):
+            while True:
+                self._asked.get_nowait()

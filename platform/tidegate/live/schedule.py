@@ -64,7 +64,8 @@ class Watched:
     """What is known of one group. `alive`: whether it has a worker; `pid`: of it. `alone`: whether its worker is a
     process of its own; `deaths`: how often in a row the process of all groups has died while it was at work for this
     one. Times are of one clock, None: not yet. `leaves`: its worker was told to end because the definitions have
-    changed; `following`: the group that begins then, None: it is gone from the definitions."""
+    changed; `following`: what begins then, None: the group is gone from the definitions. `waits`: it begins when no
+    group that leaves has one of its members any more."""
 
     group: Group
     alone: bool = False
@@ -83,7 +84,8 @@ class Watched:
     kill_at: float | None = None
     killed: bool = False
     leaves: bool = False
-    following: Group | None = None
+    following: Watched | None = None
+    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def _each(schedule: GroupSchedule, change: Callable[[Watched], tuple[Watched, tu
 
 def _spawned(one: Watched) -> tuple[Watched, tuple[Action, ...]]:
     """With a worker, as one that has said nothing yet."""
-    one = replace(one, state="starting", alive=True, restart_at=None, failed=None)
+    one = replace(one, state="starting", alive=True, restart_at=None, failed=None, waits=False)
     return replace(one, ticking_since=None, last_tick=None), (Spawn(one.group, one.alone),)
 
 
@@ -189,32 +191,35 @@ def _heard(one: Watched, event: Event, at: float) -> Watched:
 def _redefined(schedule: GroupSchedule, event: Redefined) -> Step:
     """Let groups end whose definitions are others, or gone, and begin with what is new. One that has failed begins
     again: its definition may have been the reason. All others go on."""
-    wanted = {group.name: group for group in event.groups}
+    wanted = {group.name: Watched(group, group.name in event.alone, waits=True) for group in event.groups}
     watched: list[Watched] = []
     actions: tuple[Action, ...] = ()
     for one in schedule.watched:
-        group = wanted.pop(one.group.name, None)
-        if (
-            group == one.group
-            and group.name not in event.changed
-            and one.state != "failed"
-            and not one.leaves
-        ):
+        new = wanted.pop(one.group.name, None)
+        if new is not None and one.deaths >= _MOST_DEATHS:
+            new = replace(new, alone=True, deaths=one.deaths)
+        if new is not None and _goes_on(one, new.group, event.changed):
             watched.append(one)
-            continue
-        if one.alive:
-            if not one.leaves:
-                actions += (Stop(one.group),)
-            watched.append(replace(one, leaves=True, following=group))
-        elif group is not None:
-            one, begun = _spawned(Watched(group, alone=one.alone or group.name in event.alone))
-            watched.append(one)
-            actions += begun
-    for group in wanted.values():
-        one, begun = _spawned(Watched(group, alone=group.name in event.alone))
-        watched.append(one)
-        actions += begun
-    return replace(schedule, watched=tuple(watched)), actions
+        elif one.alive:
+            actions += () if one.leaves else (Stop(one.group),)
+            watched.append(replace(one, leaves=True, following=new))
+        elif new is not None:
+            watched.append(new)
+    schedule, begun = _begun(replace(schedule, watched=(*watched, *wanted.values())))
+    return schedule, (*actions, *begun)
+
+
+def _goes_on(one: Watched, group: Group, changed: frozenset[str]) -> bool:
+    same = one.group == group and group.name not in changed
+    return same and one.state != "failed" and not one.leaves and not one.waits
+
+
+def _begun(schedule: GroupSchedule) -> Step:
+    """Begin with the groups that wait, and whose members no group has any more that leaves."""
+    held = {name for one in schedule.watched if one.leaves and one.alive for name in one.group.members}
+    return _each(
+        schedule, lambda one: _spawned(one) if one.waits and held.isdisjoint(one.group.members) else (one, ())
+    )
 
 
 def _died(schedule: GroupSchedule, event: Died) -> Step:
@@ -258,12 +263,15 @@ def _exited(schedule: GroupSchedule, event: Exited, innocent: bool) -> Step:
 
 
 def _left(schedule: GroupSchedule, one: Watched, told: Tell) -> Step:
-    """What a group has held is free: the one that follows it begins at once."""
-    if one.following is None:
-        others = tuple(other for other in schedule.watched if other.group.name != one.group.name)
-        return replace(schedule, watched=others), (told,)
-    following, begun = _spawned(Watched(one.following, alone=one.alone))
-    return schedule._with(following), (told, *begun)
+    """What a group has held is free: what waited for it begins at once."""
+    following = () if one.following is None else (one.following,)
+    watched = tuple(
+        new
+        for other in schedule.watched
+        for new in (following if other.group.name == one.group.name else (other,))
+    )
+    schedule, begun = _begun(replace(schedule, watched=watched))
+    return schedule, (told, *begun)
 
 
 def _backed_off(one: Watched, event: Exited, back_off: BackOff, innocent: bool) -> tuple[Watched, float]:
@@ -281,7 +289,8 @@ def _backed_off(one: Watched, event: Exited, back_off: BackOff, innocent: bool) 
 
 def _stopped(one: Watched, kill_at: float, again: bool) -> tuple[Watched, tuple[Action, ...]]:
     if not one.alive:
-        return (replace(one, restart_at=None, state="stopped") if one.restart_at is not None else one), ()
+        waits = one.waits or one.restart_at is not None
+        return (replace(one, restart_at=None, waits=False, state="stopped") if waits else one), ()
     if again:
         return _killed(one)
     return replace(one, kill_at=kill_at), (Stop(one.group),)

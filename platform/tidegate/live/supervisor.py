@@ -35,7 +35,7 @@ from tidegate.live.happenings import (
 from tidegate.live.process import Message
 from tidegate.live.schedule import UNCLEAN, BackOff, GroupSchedule, Watched, step
 from tidegate.live.workers import Death, Hear, Worker
-from tidegate.plan.events import Event, LiveStarted, LiveStopped, event_of
+from tidegate.plan.events import DefinitionsLoaded, Event, LiveStarted, LiveStopped, event_of
 
 #: Starts the worker of a group, in a process of its own or not.
 Spawning = Callable[[Group, bool, Hear], Worker]
@@ -90,9 +90,12 @@ class Supervisor:
         handler."""
         self._queue.put((None, ("stop", why)))
 
-    def redefine(self, redefined: Redefined) -> None:
-        """Go on with other definitions: only groups whose definitions are others end, and begin again."""
-        self._queue.put((None, ("redefined", redefined)))
+    def redefine(
+        self, prepare: Callable[[], Redefined], done: Callable[[DefinitionsLoaded | None], None]
+    ) -> None:
+        """Continue with other definitions: only groups whose definitions are others end, and begin again. `prepare`:
+        called right before, in the supervisor's thread; `done`: told what has become of it, None: everything ends."""
+        self._queue.put((None, ("redefined", (prepare, done))))
 
     def health(self) -> dict[str, Any]:
         """JSON-ready. `status`: `ok`; `degraded`, if views or sinks fail while their groups run; `unavailable`, if a
@@ -133,6 +136,8 @@ class Supervisor:
                 end = None
                 self.handle(None, ("end", "the given time is over"))
             self.on_time()
+        # Nothing is started any more that `close` does not know.
+        self._take(StopWanted(self.clock(), asked=False))
         code = self.schedule.exit_code
         if not self.close(self.grace, self._in_a_hurry):
             code = max(code, UNCLEAN)
@@ -179,8 +184,7 @@ class Supervisor:
             assert isinstance(content, Event)
             self.notify(None, content)
         elif name is None and kind == "redefined":
-            assert isinstance(content, Redefined)
-            self._take(content)
+            self._redefine(*content)
         elif name is not None and kind == "event" and (event := event_of(content)) is not None:
             self._take(Said(name, event, self.clock()))
         elif name is not None and kind == "lent":
@@ -202,6 +206,25 @@ class Supervisor:
                     self._workers[name].kill()
                 case Tell(_, told):
                     self.notify(name, told)
+
+    def _redefine(
+        self, prepare: Callable[[], Redefined], done: Callable[[DefinitionsLoaded | None], None]
+    ) -> None:
+        if self.schedule.stopping:
+            done(None)
+            return
+        before = {one.group.name: one for one in self.schedule.watched}
+        redefined = prepare()
+        self._take(redefined)
+        now = {one.group.name: one for one in self.schedule.watched}
+        names = [group.name for group in redefined.groups]
+        began = tuple(name for name in names if now[name] != before.get(name))
+        ended = tuple(name for name in before if name not in names)
+        for name in ended:
+            self._release(name)
+        loaded = DefinitionsLoaded(began, ended, len(names) - len(began))
+        self.notify(None, loaded)
+        done(loaded)
 
     def _release(self, name: str) -> None:
         if all(one.group.name != name for one in self.schedule.watched):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tidegate.live.groups import Group
+from tidegate.live.groups import Group, GroupPace
 from tidegate.live.process import Message
 
 #: What the supervisor hears of a group's worker: ("event", document), ("lent", None) when a run in its place gives a
@@ -78,13 +78,14 @@ class _Host:
         self.over = threading.Event()
         self.process = start(name, self._hear)
 
-    def take(self, group: Group, interval: float, hear: Hear) -> bool:
+    def take(self, group: Group, pace: GroupPace, hear: Hear) -> bool:
         """Give it a group; False if it has ended."""
         with self._lock:
             if self.over.is_set():
                 return False
             self._groups[group.name] = hear
-        self.process.tell(open=group.name, members=list(group.members), interval=interval)
+        facts = {"interval": pace.interval, "priority": pace.priority}
+        self.process.tell(open=group.name, members=list(group.members), **facts)
         return True
 
     def _hear(self, message: Message) -> None:
@@ -138,16 +139,16 @@ class _GroupWorker:
 
 class Workers:
     """Starts workers of groups, each in the process where it belongs. `output`: is given what processes print beside
-    their lines. `interval`: seconds from a tick of a group to the next. `clock`: seconds."""
+    their lines. `pace`: of a group. `clock`: seconds."""
 
     def __init__(
         self,
         start: Start,
         output: Callable[[str], None],
-        interval: Callable[[Group], float] = lambda group: 2.0,
+        pace: Callable[[Group], GroupPace] = lambda group: GroupPace(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._start, self._output, self._interval, self._clock = start, output, interval, clock
+        self._start, self._output, self._pace, self._clock = start, output, pace, clock
         self._definitions: Mapping[str, Any] = {}
         self._shared: _Host | None = None
         self._own: dict[str, _Host] = {}
@@ -168,17 +169,17 @@ class Workers:
 
     def spawn(self, group: Group, alone: bool, hear: Hear) -> Worker:
         """A worker for a group, which has none."""
-        interval = self._interval(group)
+        pace = self._pace(group)
         if alone:
             if (before := self._own.get(group.name)) is not None:
                 before.process.close()
                 self._retired.append(before)
             host = self._own[group.name] = self._host(group.name)
-            host.take(group, interval, hear)
+            host.take(group, pace, hear)
             return _GroupWorker(host, group.name)
-        if self._shared is None or not self._shared.take(group, interval, hear):
+        if self._shared is None or not self._shared.take(group, pace, hear):
             self._shared = self._host(None)
-            self._shared.take(group, interval, hear)
+            self._shared.take(group, pace, hear)
         return _GroupWorker(self._shared, group.name)
 
     def _host(self, name: str | None) -> _Host:

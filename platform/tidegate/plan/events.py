@@ -177,7 +177,7 @@ class TickFinished(Event):
 
     `tick` counts from 1 in each worker; `rows` were judged in it; `backlog`: more waits, the next tick starts at once.
     `commit_seconds` is the part of `seconds` that Iceberg's commits took. `failing`: the sources, views and sinks that
-    wait for another try.
+    wait for another try. `waited`: seconds from when the tick was due to when a thread was free for it.
     """
 
     group: str
@@ -187,6 +187,7 @@ class TickFinished(Event):
     seconds: float
     commit_seconds: float
     failing: tuple[str, ...] = ()
+    waited: float = 0.0
 
 
 @dataclass(frozen=True)

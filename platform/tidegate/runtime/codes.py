@@ -63,4 +63,4 @@ _CURABLE = frozenset(
 def is_curable(error: BaseException) -> bool:
     """Whether the same again, later or in a fresh process, may do better. tidegate's other errors are answers to what
     was asked, and come again; what is no tidegate error is worth a try."""
-    return not isinstance(error, TidegateError) or error.code in _CURABLE
+    return not isinstance(error, TidegateError) or error.curable or error.code in _CURABLE

@@ -267,8 +267,9 @@ class LiveGroup:
                 member.close()
             member.turn = replace(member.turn, due=True)
 
-    def tick(self, notify: Listener) -> bool:
-        """Advance everything once; whether a backlog is left. Raises what ends the group."""
+    def tick(self, notify: Listener, waited: float = 0.0) -> bool:
+        """Advance everything once; whether a backlog is left. Raises what ends the group. `waited`: so many seconds
+        after it was due."""
         started = self._clock()
         self.ticks += 1
         rows, commit_seconds = 0, 0.0
@@ -303,7 +304,14 @@ class LiveGroup:
         seconds = round(self._clock() - started, 3)
         notify(
             TickFinished(
-                self.name, self.ticks, rows, backlog, seconds, round(commit_seconds, 3), self.failing
+                self.name,
+                self.ticks,
+                rows,
+                backlog,
+                seconds,
+                round(commit_seconds, 3),
+                self.failing,
+                round(waited, 3),
             )
         )
         return backlog

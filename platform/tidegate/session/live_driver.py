@@ -88,6 +88,7 @@ class _Hosted:
     name: str
     opening: Opening
     interval: float
+    priority: int = 1
     stop: threading.Event = field(default_factory=threading.Event)
     made: LiveGroup | None = None
     waits: float = 0.0
@@ -143,9 +144,10 @@ class LiveDriver:
         self._lost = False
         self._ticks, self._warm = 0, False
 
-    def open(self, name: str, opening: Opening, interval: float | None = None) -> None:
-        """Take in a group; one that is there already ends first. `interval`: its own one."""
-        self._hands.tell(_Hosted(name, opening, self._pace.interval if interval is None else interval))
+    def open(self, name: str, opening: Opening, interval: float | None = None, priority: int = 1) -> None:
+        """Take in a group; one that is there already ends first. `interval`: its own one; `priority`: see `rota`."""
+        usual = self._pace.interval if interval is None else interval
+        self._hands.tell(_Hosted(name, opening, usual, priority))
 
     def stop(self, name: str) -> None:
         """Let a group finish its commit, and end."""
@@ -224,7 +226,7 @@ class LiveDriver:
             self._ends(hosted.name)
         else:
             self._hosted[hosted.name] = hosted
-            self._happens(Joined(hosted.name, hosted.interval, self._hands.now()))
+            self._happens(Joined(hosted.name, hosted.interval, self._hands.now(), hosted.priority))
 
     def _comes_to_visit(self, visit: Visit) -> None:
         for name in visit.names:
@@ -265,12 +267,12 @@ class LiveDriver:
     def _happens(self, event: Happened) -> None:
         self._rota, begun = step(self._rota, event)
         for name in begun:
-            self._hands.start(partial(self._work, self._hosted[name]))
+            self._hands.start(partial(self._work, self._hosted[name], self._rota.of(name).waited))
 
     # -- in a thread of the pool -------------------------------------------------------------------------------
 
-    def _work(self, hosted: _Hosted) -> None:
-        """Advance a group, and tell the driver what came of it."""
+    def _work(self, hosted: _Hosted, waited: float) -> None:
+        """Advance a group, which was due so many seconds ago, and tell the driver what came of it."""
         if (visit := hosted.visit) is not None:
             # Nobody but the run touches the group now.
             if hosted.stop.is_set():
@@ -281,7 +283,7 @@ class LiveDriver:
             return
         self._told.begins(hosted.name)
         try:
-            came = self._advance(hosted)
+            came = self._advance(hosted, waited)
         except Exception as error:
             self._end(hosted, error)
         else:
@@ -290,7 +292,7 @@ class LiveDriver:
                 self._told.rests(hosted.name)
             self._hands.tell(came)
 
-    def _advance(self, hosted: _Hosted) -> Ticked | Postponed:
+    def _advance(self, hosted: _Hosted, waited: float) -> Ticked | Postponed:
         """Open the group, or let it tick. Raises _Over when it has ended in order."""
 
         def notify(event: Event) -> None:
@@ -307,7 +309,7 @@ class LiveDriver:
         stopped, backlog = hosted.stop.is_set, False
         with group.context.runner.working(hosted.name):
             if not stopped():
-                backlog = group.tick(notify)
+                backlog = group.tick(notify, waited)
             if not stopped() and hosted.caretaker is not None:
                 hosted.caretaker.between_ticks(notify)
             over = stopped() or (not backlog and self._pace.over(group))

@@ -2,7 +2,8 @@
 
 Each group is due at its own interval; while it has a backlog, it is due again as soon as its tick has ended. Of those
 that are due, the one that has waited longest goes first, so a group with a backlog delays another one by one tick at
-most.
+most. A second of one with priority 3 counts as three seconds: where there are too few threads, others wait longer, and
+none waits for ever.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ LONG_TICK = 60.0
 @dataclass(frozen=True)
 class Place:
     """A group. `interval`: seconds from the start of a tick to the start of the next; `due`: when that is; `since`:
-    when the tick under way has begun, None: none is; `called`: whether it is due again as soon as that has ended."""
+    when the tick under way has begun, None: none is; `called`: whether it is due again as soon as that has ended.
+    `waited`: seconds from when its last tick was due to when it began."""
 
     name: str
     interval: float
     due: float
     since: float | None = None
     called: bool = False
+    priority: int = 1
+    waited: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class Joined:
     name: str
     interval: float
     at: float
+    priority: int = 1
 
 
 @dataclass(frozen=True)
@@ -110,24 +115,25 @@ class Rota:
         others = self._without(place.name)
         return replace(others, places=(*others.places, rested))
 
-    def _of(self, name: str) -> Place:
+    def of(self, name: str) -> Place:
+        """The group of this name."""
         return next(one for one in self.places if one.name == name)
 
 
 def step(rota: Rota, event: Happened) -> tuple[Rota, tuple[str, ...]]:
     """What follows from an event: the groups that begin a tick now."""
     match event:
-        case Joined(name, interval, at):
-            rota = replace(rota, places=(*rota.places, Place(name, interval, at)))
+        case Joined(name, interval, at, priority):
+            rota = replace(rota, places=(*rota.places, Place(name, interval, at, priority=priority)))
         case Called(name, at):
-            place = rota._of(name)
+            place = rota.of(name)
             rota = rota._with(replace(place, due=min(place.due, at), called=place.since is not None))
         case Ticked(name, backlog, at):
-            place = rota._of(name)
+            place = rota.of(name)
             assert place.since is not None
             rota = rota._rests(place, at if backlog else max(at, place.since + place.interval), at)
         case Postponed(name, until, at):
-            rota = rota._rests(rota._of(name), until, at)
+            rota = rota._rests(rota.of(name), until, at)
         case Departed(name, _):
             rota = rota._without(name)
         case Waited():
@@ -139,9 +145,10 @@ def _begin(rota: Rota, at: float) -> tuple[Rota, tuple[str, ...]]:
     """Let as many groups begin as there are free threads."""
     busy = sum(one.since is not None and at - one.since < LONG_TICK for one in rota.places)
     waiting = sorted(
-        (one for one in rota.places if one.since is None and one.due <= at), key=lambda one: one.due
+        (one for one in rota.places if one.since is None and one.due <= at),
+        key=lambda one: ((one.due - at) * one.priority, -one.priority),
     )
     begun = waiting[: max(0, rota.threads - busy)]
     for one in begun:
-        rota = rota._with(replace(one, since=at))
+        rota = rota._with(replace(one, since=at, waited=at - one.due))
     return rota, tuple(one.name for one in begun)

@@ -3,9 +3,11 @@ touching the lock; and which processes run live mode, by the records that they k
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -96,22 +98,34 @@ class RefusedDefinitions:
 
 
 @dataclass(frozen=True)
+class LongWait:
+    """A group of live mode whose ticks have waited for a free thread for so many seconds, in the mean of the last
+    minutes: longer than its interval."""
+
+    group: str
+    seconds: float
+    interval: float
+
+
+@dataclass(frozen=True)
 class LiveRecord:
     """What a process that runs live mode tells other processes of its machine, in a file in
     `.tidegate/live/<environment>`, which is removed when the process ends.
 
-    `since`: when the process has begun, `read_at`: when it read the definitions that it goes by, s since 1970. `looks`:
-    how often it has read definitions. `members`: what it keeps up to date. `refused`: what it found the last time, if
-    it did not take that up. `began`, `ended`: of the last time that it took some up, the names of the groups that
-    began, or began again, and of those that are gone."""
+    `since`: when the process has begun, `read_at`: when it read the definitions that it goes by, `looked_at`: when it
+    began with its last look at the files, s since 1970. `members`: what it keeps up to date. `refused`: what it found
+    the last time, if it did not take that up. `began`, `ended`: of the last time that it took some up, the names of the
+    groups that began, or began again, and of those that are gone. `waits`: groups for which the machine is too small,
+    the worst first."""
 
     since: float
     read_at: float
     members: tuple[str, ...]
-    looks: int = 1
+    looked_at: float = 0.0
     refused: RefusedDefinitions | None = None
     began: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
+    waits: tuple[LongWait, ...] = ()
     pid: int = field(default_factory=os.getpid)
     host: str = field(default_factory=socket.gethostname)
 
@@ -121,29 +135,33 @@ def _records(state_dir: Path, env: str) -> Path:
 
 
 class LiveRecordFile:
-    """The record of this process."""
+    """The record of this process. While it lives it holds a lock beside it, so that others know whether it does,
+    whatever they see of processes."""
 
     def __init__(self, state_dir: Path, env: str, record: LiveRecord) -> None:
         folder = _records(state_dir, env)
         private_folder(folder)
         self._path = folder / f"{record.host}-{record.pid}.json"
-        self._record = record
-        self._write()
+        self._held = open(self._path.with_suffix(".lock"), "w", encoding="utf-8")  # noqa: SIM115 (held until the end)
+        fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._record, self._lock = record, threading.Lock()
+        self.change()
 
-    def looked(self, **facts: Any) -> None:
-        """The process has read the definitions once more, with these facts as the result."""
-        self._record = replace(self._record, looks=self._record.looks + 1, **facts)
-        self._write()
-
-    def _write(self) -> None:
-        # Nobody reads half of it.
-        fresh = self._path.with_suffix(".new")
-        fresh.write_text(json.dumps(asdict(self._record)), "utf-8")
-        fresh.replace(self._path)
+    def change(self, **facts: Any) -> None:
+        """The process has something else to tell. Raises OSError."""
+        with self._lock:
+            self._record = replace(self._record, **facts)
+            # Nobody reads half of it.
+            fresh = self._path.with_suffix(".new")
+            fresh.write_text(json.dumps(asdict(self._record)), "utf-8")
+            fresh.replace(self._path)
 
     def remove(self) -> None:
         """The process ends."""
-        self._path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+            self._path.with_suffix(".lock").unlink(missing_ok=True)
+        self._held.close()
 
 
 @contextmanager
@@ -164,12 +182,28 @@ def running(state_dir: Path, env: str) -> list[LiveRecord]:
         record = _read(path)
         if record is None or record.host != socket.gethostname():
             continue
-        if _lives(record.pid, record.since):
+        if _is_held(path.with_suffix(".lock")):
             found.append(record)
         else:
             with suppress(OSError):
                 path.unlink()
     return found
+
+
+def is_here(record: LiveRecord) -> bool:
+    """Whether the process of a record can be seen, and so signalled, from here: it may be in another container."""
+    return record.pid > 1 and _lives(record.pid, record.since)
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        with open(lock, encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def _read(path: Path) -> LiveRecord | None:
@@ -178,6 +212,7 @@ def _read(path: Path) -> LiveRecord | None:
         refused = facts.pop("refused")
         for name in ("members", "began", "ended"):
             facts[name] = tuple(facts[name])
+        facts["waits"] = tuple(LongWait(**one) for one in facts["waits"])
         return LiveRecord(**facts, refused=None if refused is None else RefusedDefinitions(**refused))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -133,6 +133,8 @@ def live_arguments(run: LiveRun, names: Iterable[str], project: str, env: str) -
     found += ["--project", project, "--env", env, "--json", "--interval", f"{run.interval}s"]
     for name, seconds in run.intervals.items():
         found += ["--interval", f"{name}={seconds}s"]
+    for name, priority in run.priorities.items():
+        found += ["--priority", f"{name}={priority}"]
     for name in run.isolate:
         found += ["--isolate", name]
     if run.max_rows_per_batch is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -10,6 +10,10 @@ from tidegate.project.reading.strict import PlainName, Seconds, Selected, Strict
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
+
+
+MOST_PRIORITY = 100
+Priority = Annotated[int, Field(ge=1, le=MOST_PRIORITY)]
 
 
 class LiveRun(StrictModel):
@@ -34,6 +38,10 @@ class LiveRun(StrictModel):
 
     intervals: dict[str, Seconds] = Field(default_factory=dict)
     """Intervals of single sources, views or sinks, each for its whole group: `{orders: 10 seconds}`."""
+
+    priorities: dict[str, Priority] = Field(default_factory=dict)
+    """How much a second of waiting counts for the groups of single sources, views or sinks, where the machine is too
+    small for all groups: from 1 (default) to 100."""
 
     isolate: list[str] = Field(default_factory=list)
     """Names of sources, views or sinks whose groups get worker processes of their own."""

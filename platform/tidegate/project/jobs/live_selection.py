@@ -36,6 +36,7 @@ def check_live(jobs: Jobs, catalog: Catalog) -> None:
             special: list[tuple[tuple[str | int, ...], str]]
             special = [(("isolate", j), name) for j, name in enumerate(run.isolate)]
             special += [(("intervals", name), name) for name in run.intervals]
+            special += [(("priorities", name), name) for name in run.priorities]
             for path, name in (*selected, *special):
                 if name not in names:
                     raise TidegateError(

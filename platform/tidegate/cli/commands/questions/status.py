@@ -64,9 +64,15 @@ def status(
     data = found.to_dict() | {"changed": [{"name": name} | w.to_dict() for name, w in changed.items()]}
     data["attention"] = attention
     text = "" if call.json else render(first_of_all(found, changed), partitions, changed)
+    refused = [one for one in found.live if one.refused is not None]
     if failing and not attention:
-        text = "nothing needs attention"
-    notes = [f"{w.code}: {w.message}; {w.hint}" for w in changed.values()]
+        text = "" if refused else "nothing needs attention"
+    notes = [
+        f"live mode, process {one.pid}, continues with the earlier definitions: {text_of(one.refused.error)}"
+        for one in refused
+        if one.refused is not None
+    ]
+    notes += [f"{w.code}: {w.message}; {w.hint}" for w in changed.values()]
     call.console.document(data, "\n".join([text, *(["", *notes] if notes else [])]))
     return 0
 
@@ -113,11 +119,6 @@ def render(found: ProjectStatus, partitions: bool, changed: Collection[str] = ()
     notes += [f"{g.name}: {g.gate}, in {', '.join(g.read_by)}" for g in found.gates]
     for view in found.views:
         notes += _notes(view)
-    notes += [
-        f"live mode, process {one.pid}, continues with the earlier definitions: {text_of(one.refused.error)}"
-        for one in found.live
-        if one.refused is not None
-    ]
     if not parts:
         notes.append("there are no definitions yet: write CREATE SOURCE … into assets/NAME.sql")
     elif not any(x.ran for x in found.all):

@@ -42,6 +42,17 @@ _Interval = Annotated[
         show_default="2s",
     ),
 ]
+_Priority = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=NUMBER",
+        help=(
+            "How much a second of waiting counts for the group of this source, view or sink, where the machine is too "
+            "small for all groups: from 1 (default) to 100. May be repeated."
+        ),
+        show_default=False,
+    ),
+]
 _MaxRows = Annotated[
     int | None,
     typer.Option(
@@ -134,6 +145,7 @@ def live(
     call: Invocation,
     names: NamesAndInputsArgument = None,
     interval: _Interval = None,
+    priority: _Priority = None,
     max_rows_per_batch: _MaxRows = None,
     host: _Host = "127.0.0.1",
     port: _Port = 9464,
@@ -168,7 +180,7 @@ def live(
         from tidegate.cli.commands.runs.live_worker import be_worker
 
         return be_worker(call, worker, max_rows_per_batch, once_idle, no_upkeep)
-    asked = LiveRequest(names, select, exclude, isolate or (), interval or ())
+    asked = LiveRequest(names, select, exclude, isolate or (), interval or (), priority or ())
     project = call.project()
     definitions = read_definitions(project, asked)
     if not definitions.groups:
@@ -265,7 +277,7 @@ def _supervisor(
         grace=grace,
         until_idle=once_idle,
         alone=current.definitions.alone,
-        interval=current.pace_of,
+        interval=lambda group: current.pace_of(group).interval,
         release=workers.release,
         close=workers.close,
     )
@@ -333,7 +345,7 @@ def _supervise(
         metrics = Metrics(scraped, workers.pids, supervisor.health)
         for group in current.definitions.groups:
             metrics.expect(group.name)
-        listeners.append(metrics)
+        listeners += [metrics, current.waits]
         if access is not None:
             server = HttpServer(access, supervisor.health, lambda: status().to_dict(), metrics.registry)
             open_things.callback(server.close)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from tidegate.cli.selection import chosen
 from tidegate.errors import TidegateError
 from tidegate.evolve.planning import PlannedChange, planned
-from tidegate.live.groups import Group, find_groups
+from tidegate.live.groups import Group, GroupPace, find_groups
+from tidegate.project.jobs.live import MOST_PRIORITY
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.warm.likeness import likeness_of
 
 if TYPE_CHECKING:
@@ -21,8 +25,9 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.sql.catalog.objects import Object, Sink, SystemTable
 
+_Value = TypeVar("_Value", float, int)
 #: How often files are read that somebody is changing.
-_TRIES = 5
+_TRIES, _PAUSE = 10, 0.3
 
 
 def seconds(text: str) -> float:
@@ -46,13 +51,14 @@ class LiveRequest:
     exclude: list[str] | None
     isolate: Sequence[str]
     interval: Sequence[str]
+    priority: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class LiveDefinitions:
     """What live mode runs. `project`: with the texts as they were read; `alone`: groups that get processes of their
-    own; `usual`, `paces`: the interval of all groups, and those of single ones. `likeness`: a digest of all files that
-    the definitions depend on."""
+    own; `usual`, `paces`: the interval of all groups, and those of single ones; `priorities`: those of single ones.
+    `likeness`: a digest of all files that the definitions depend on."""
 
     project: Project
     catalog: Catalog
@@ -60,6 +66,7 @@ class LiveDefinitions:
     alone: frozenset[str]
     usual: float
     paces: Mapping[str, float]
+    priorities: Mapping[str, int]
     likeness: bytes
 
     @property
@@ -67,9 +74,9 @@ class LiveDefinitions:
         """The names of all that is kept up to date."""
         return [name for group in self.groups for name in group.members]
 
-    def pace_of(self, group: Group) -> float:
-        """Seconds from a tick of a group to the next."""
-        return self.paces.get(group.name, self.usual)
+    def pace_of(self, group: Group) -> GroupPace:
+        """How often a group ticks, and before which others."""
+        return GroupPace(self.paces.get(group.name, self.usual), self.priorities.get(group.name, 1))
 
     def document(self, changed: Sequence[str] = ()) -> dict[str, Any]:
         """For a worker process (`live_worker.py`). `changed`: groups that begin again, because they were of others."""
@@ -80,7 +87,7 @@ class LiveDefinitions:
         }
 
     def changed_since(self, before: LiveDefinitions) -> frozenset[str]:
-        """Names of groups that are there as before, and whose definitions or intervals are others."""
+        """Names of groups that are there as before, and whose definitions, intervals or priorities are others."""
         found = set()
         for group in self.groups:
             same = self.pace_of(group) == before.pace_of(group)
@@ -89,26 +96,39 @@ class LiveDefinitions:
         return frozenset(found)
 
     def _object(self, name: str) -> Object | Sink | SystemTable | None:
-        return self.catalog.sinks.find(name) or self.catalog.find(name)
+        found = self.catalog.sinks.find(name) or self.catalog.find(name)
+        # What stands above a definition is for people (E1).
+        return replace(found, description=None) if isinstance(found, Relation | View) else found
 
 
 def read_definitions(project: Project, asked: LiveRequest) -> LiveDefinitions:
     """The definitions as the files say them now, all of one moment. Raises the errors of the project's SQL, TG201 for a
-    name that is not there, and TG706."""
+    name that is not there, TG706, and TG709 for files that change all the time."""
     environ = dict(os.environ)
     for _ in range(_TRIES):
         before = likeness_of(project.root, project.env_name, environ).definitions
         read = replace(project, texts=tuple(replace(project, texts=None).assets()))
         if likeness_of(project.root, project.env_name, environ).definitions == before:
             break
+        time.sleep(_PAUSE)
     else:
-        # Whatever compares its files with these finds a difference.
-        before = os.urandom(len(before))
+        raise TidegateError(
+            "TG709",
+            "the files in assets/ change all the time, so no state of them can be read as a whole",
+            hint="try again when nothing writes there",
+        )
     catalog = read.catalog()
     groups = find_groups(catalog, chosen(catalog, asked.names, asked.select, asked.exclude))
     alone = {_group_of(catalog, groups, name, f"--isolate {name}") for name in asked.isolate}
-    usual, paces = _intervals(asked.interval, lambda n: _group_of(catalog, groups, n, f"--interval {n}=…"))
-    return LiveDefinitions(read, catalog, groups, frozenset(alone), usual, paces, before)
+    group_of = partial(_group_of, catalog, groups)
+    paces = _values("--interval", asked.interval, seconds, group_of)
+    usual = paces.pop(None, 2.0)
+    priorities = _values("--priority", asked.priority, _priority, group_of)
+    if None in priorities:
+        raise typer.BadParameter("--priority: write NAME=NUMBER, for example orders=10")
+    return LiveDefinitions(
+        read, catalog, groups, frozenset(alone), usual, _named(paces), _named(priorities), before
+    )
 
 
 def require_no_replacement(new: LiveDefinitions) -> None:
@@ -137,23 +157,35 @@ def _told(one: PlannedChange) -> str:
     return f"\n  {one.name} ({one.kind}): {one.effect}{': ' if what else ''}{what}"
 
 
-def _intervals(given: Sequence[str], group_of: Callable[[str], str]) -> tuple[float, dict[str, float]]:
-    """That of all groups, and those of single ones. Raises TG706 for a group, or all, that has two."""
-    found: dict[str | None, tuple[str, float]] = {}
+def _values(
+    option: str, given: Sequence[str], read: Callable[[str], _Value], group_of: Callable[[str, str], str]
+) -> dict[str | None, _Value]:
+    """By group what `NAME=VALUE` says, and (None) what `VALUE` says of all. Raises TG706 for a group, or all, that has
+    two."""
+    found: dict[str | None, tuple[str, _Value]] = {}
     for text in given:
-        name, equals, time = text.rpartition("=")
-        value = seconds(time)
-        group = group_of(name) if equals else None
+        name, equals, value = text.rpartition("=")
+        made = read(value)
+        group = group_of(name, f"{option} {name}=…") if equals else None
         if group in found:
             whose = "all groups" if group is None else f'the group "{group}"'
             raise TidegateError(
                 "TG706",
-                f"--interval is given twice for {whose}: {found[group][0]} and {text}",
-                hint="give one --interval for each group, by the name of one of its members",
+                f"{option} is given twice for {whose}: {found[group][0]} and {text}",
+                hint=f"give one {option} for each group, by the name of one of its members",
             )
-        found[group] = text, value
-    _, usual = found.pop(None, ("", 2.0))
-    return usual, {name: value for name, (_, value) in found.items() if name is not None}
+        found[group] = text, made
+    return {group: made for group, (_, made) in found.items()}
+
+
+def _named(values: Mapping[str | None, _Value]) -> dict[str, _Value]:
+    return {name: value for name, value in values.items() if name is not None}
+
+
+def _priority(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST_PRIORITY):
+        raise typer.BadParameter(f"--priority: {text!r} is not a number from 1 to {MOST_PRIORITY}")
+    return int(text)
 
 
 def _group_of(catalog: Catalog, groups: Sequence[Group], name: str, option: str) -> str:

@@ -6,35 +6,49 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from tidegate.cli.commands.runs.live_definitions import LiveDefinitions, require_no_replacement
 from tidegate.errors import TidegateError
 from tidegate.jvm.failures import one_line
+from tidegate.live.groups import Group, GroupPace
 from tidegate.live.happenings import Redefined
 from tidegate.live.reloading import Reloader
+from tidegate.live.waits import Waits
 from tidegate.plan.events import DefinitionsLoaded, DefinitionsRefused
 from tidegate.session.session import packages
 from tidegate.store.writers import LiveRecord, LiveRecordFile, RefusedDefinitions, recorded
+from tidegate.warm.likeness import likeness_of
 
 if TYPE_CHECKING:
-    from tidegate.live.groups import Group
     from tidegate.live.standby import LiveLeases
     from tidegate.live.supervisor import Supervisor
     from tidegate.live.workers import Workers
 
 
+#: Seconds after which definitions that were refused are looked at again, with `--watch`: what stood in the way, such as
+#: a catalog that did not answer, or results that had to be recomputed first, may be over.
+_AGAIN = 60.0
+
+
 class Current:
-    """`definitions`: those that live mode goes by; `read`: reads them again."""
+    """`definitions`: those that live mode goes by; `read`: reads them again. `waits`: hears which groups wait."""
 
     def __init__(self, definitions: LiveDefinitions, read: Callable[[], LiveDefinitions]) -> None:
         self.definitions, self._read = definitions, read
+        self._read_at = time.time()
+        self._refused: RefusedDefinitions | None = None
+        self._file: LiveRecordFile | None = None
+        self.waits = Waits(self._interval_of, lambda waits: self._record(waits=waits))
 
-    def pace_of(self, group: Group) -> float:
-        """Seconds from a tick of a group to the next."""
+    def pace_of(self, group: Group) -> GroupPace:
+        """How often a group ticks, and before which others."""
         return self.definitions.pace_of(group)
+
+    def _interval_of(self, group: str) -> float:
+        return self.definitions.pace_of(Group(group, ())).interval
 
     @contextmanager
     def followed(
@@ -43,38 +57,93 @@ class Current:
         """While the block runs, the definitions can be read again, by whoever asks, and with `watch` whenever files
         have changed."""
         project = self.definitions.project
-        now = time.time()
-        record = LiveRecord(now, now, tuple(self.definitions.members))
+        record = LiveRecord(
+            time.time(), self._read_at, tuple(self.definitions.members), refused=self._refused
+        )
         with recorded(project.state_dir, project.env_name, record) as file:
+            self._file = file
 
             def look() -> None:
-                _Look(self, supervisor, workers, leases, file).take()
+                self._look(supervisor, workers, leases)
 
-            with Reloader(look, self._fingerprint if watch else None) as reloader:
+            again = Reloader(
+                look,
+                self._fingerprint if watch else None,
+                again=lambda: None if self._refused is None else _AGAIN,
+            )
+            with again as reloader:
+                environ = dict(os.environ)
+                if watch and (
+                    likeness_of(project.root, project.env_name, environ).definitions
+                    != self.definitions.likeness
+                ):
+                    # Files have changed since the start.
+                    reloader.ask()
                 yield reloader
 
     def begin(self, supervisor: Supervisor, workers: Workers, leases: LiveLeases) -> None:
         """Go by the definitions as they are now: those of the start are old, since this process has stood by."""
         try:
-            new = self.read()
-        except TidegateError as error:
-            supervisor.tell(DefinitionsRefused(error.to_dict()))
+            new = self._read()
+            if new.likeness == self.definitions.likeness:
+                return
+            require_no_replacement(new)
+        except Exception as error:
+            self._refuse(supervisor, error)
             return
-        self.definitions = new
         leases.add(new.groups)
         workers.define(new.document())
         supervisor.begin_with(new.groups, new.alone)
+        self.definitions, self._read_at = new, time.time()
 
-    def read(self) -> LiveDefinitions:
-        """The definitions as the files are now, which live mode can take up. Raises what is wrong with them."""
+    def _look(self, supervisor: Supervisor, workers: Workers, leases: LiveLeases) -> None:
+        """Read the files; what they say is taken up as a whole, or not at all. Whatever happens, live mode goes on."""
+        began_at = time.time()
         try:
             new = self._read()
-        except typer.BadParameter as error:
-            raise TidegateError(
-                "TG709", str(error), hint="start live mode again, with other options"
-            ) from None
-        require_no_replacement(new)
-        return new
+            require_no_replacement(new)
+            before, changed = self.definitions, new.changed_since(self.definitions)
+            renew = packages(new.project) != packages(before.project)
+            if renew:
+                # Spark was started without the libraries that are needed now.
+                changed = frozenset(group.name for group in new.groups)
+            leases.add(new.groups)
+        except Exception as error:
+            self._refuse(supervisor, error)
+            self._record(looked_at=began_at, refused=self._refused)
+            return
+
+        def prepare() -> Redefined:
+            self.definitions = new
+            workers.define(new.document(sorted(changed)), renew)
+            return Redefined(new.groups, changed, new.alone)
+
+        def done(loaded: DefinitionsLoaded | None) -> None:
+            self._refused = None
+            if loaded is None:
+                error = TidegateError("TG709", "live mode is ending", hint="start it again")
+                self._refused = RefusedDefinitions(time.time(), error.to_dict())
+                self._record(looked_at=began_at, refused=self._refused)
+                return
+            facts = {"began": loaded.began, "ended": loaded.ended, "members": tuple(new.members)}
+            self._record(looked_at=began_at, refused=None, read_at=began_at, **facts)
+
+        supervisor.redefine(prepare, done)
+
+    def _refuse(self, supervisor: Supervisor, error: Exception) -> None:
+        if isinstance(error, typer.BadParameter):
+            error = TidegateError("TG709", str(error), hint="start live mode again, with other options")
+        known = error if isinstance(error, TidegateError) else None
+        document = known.to_dict() if known else {"code": None, "message": one_line(error), "hint": None}
+        if self._refused is None or self._refused.error != document:
+            supervisor.tell(DefinitionsRefused(document))
+        self._refused = RefusedDefinitions(time.time(), document)
+
+    def _record(self, **facts: Any) -> None:
+        """Tell other processes. Live mode does not depend on it."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.change(**facts)
 
     def _fingerprint(self) -> object:
         """Which files there are in assets/, and when they were written."""
@@ -86,48 +155,3 @@ class Current:
                     facts = os.stat(path := os.path.join(folder, name))
                     found.append((path, facts.st_mtime_ns, facts.st_size, facts.st_ino))
         return sorted(found)
-
-
-class _Look:
-    """One look at the files: what they say is taken up as a whole, or not at all."""
-
-    def __init__(
-        self,
-        current: Current,
-        supervisor: Supervisor,
-        workers: Workers,
-        leases: LiveLeases,
-        file: LiveRecordFile,
-    ) -> None:
-        self._current, self._supervisor, self._workers = current, supervisor, workers
-        self._leases, self._file = leases, file
-
-    def take(self) -> None:
-        """Whatever happens, live mode goes on."""
-        try:
-            self._redefine(self._current.read())
-        except Exception as error:
-            known = error if isinstance(error, TidegateError) else None
-            document = known.to_dict() if known else {"code": None, "message": one_line(error)}
-            self._supervisor.tell(DefinitionsRefused(document))
-            self._file.looked(refused=RefusedDefinitions(time.time(), document))
-
-    def _redefine(self, new: LiveDefinitions) -> None:
-        before = self._current.definitions
-        changed = new.changed_since(before)
-        was, now = ({group.name: group for group in one.groups} for one in (before, new))
-        began = tuple(name for name in now if name in changed or now[name] != was.get(name))
-        ended = tuple(name for name in was if name not in now)
-        renew = packages(new.project) != packages(before.project)
-        if renew:
-            # Spark was started without the libraries that are needed now.
-            changed = frozenset(now)
-            began = tuple(now)
-        self._leases.add(new.groups)
-        self._current.definitions = new
-        self._workers.define(new.document(began), renew)
-        self._supervisor.redefine(Redefined(new.groups, changed, new.alone))
-        self._supervisor.tell(DefinitionsLoaded(began, ended, len(now) - len(began)))
-        self._file.looked(
-            refused=None, read_at=time.time(), members=tuple(new.members), began=began, ended=ended
-        )

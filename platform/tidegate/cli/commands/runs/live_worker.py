@@ -1,10 +1,10 @@
 """The process that does the work of `tidegate live`, with one Spark for all of its groups.
 
-It reads from its standard input which definitions it goes by (`{"definitions": [[FILE, TEXT], …], "likeness": DIGEST,
-"changed": [GROUP, …]}`: those of the supervisor, whatever the files say meanwhile), which groups it has
-(`{"open": NAME, "members": […], "interval": SECONDS}`) and which are to end (`{"stop": NAME}`); when that ends, all
-groups end. Its standard output is for the supervisor alone: a line for each event, for each time that it begins to work
-for a group, and that this work is done, and for each group that has ended.
+It reads from its standard input, a JSON document in each line, which definitions it goes by (`{"definitions": [[FILE,
+TEXT], …], "likeness": DIGEST, "changed": [GROUP, …]}`: those of the supervisor, whatever the files say meanwhile), its
+groups (`{"open": NAME, "members": […], "interval": SECONDS, "priority": N}`), and which are to end (`{"stop": NAME}`);
+when that ends, all groups end. Its standard output is for the supervisor alone: a line for each event, for each time
+that it begins to work for a group, and that this work is done, and for each group that has ended.
 """
 
 from __future__ import annotations
@@ -175,7 +175,8 @@ class LiveWorker:
         elif (name := document.get("open")) is not None:
             members = document["members"]
             self._members[name] = frozenset(members)
-            driver.open(name, lambda stopping: self._group(name, members, stopping), document["interval"])
+            pace = document["interval"], document["priority"]
+            driver.open(name, lambda stopping: self._group(name, members, stopping), *pace)
         else:
             driver.stop(document["stop"])
 
@@ -284,7 +285,8 @@ def order_of(line: str) -> dict[str, Any] | None:
     if isinstance(document.get("definitions"), list) and isinstance(document.get("likeness"), str):
         return document
     name, interval, members = (document.get(key) for key in ("open", "interval", "members"))
-    opens = isinstance(name, str) and isinstance(members, list) and isinstance(interval, int | float)
+    paced = isinstance(interval, int | float) and isinstance(document.get("priority"), int)
+    opens = isinstance(name, str) and isinstance(members, list) and paced
     return document if opens or isinstance(document.get("stop"), str) else None
 
 

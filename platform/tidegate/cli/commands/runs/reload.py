@@ -53,34 +53,55 @@ def reload(call: Invocation, timeout: _Timeout = "60s") -> int:  # type: ignore[
             f"{socket.gethostname()}",
             hint="tidegate live starts it; it reads the definitions when it starts",
         )
+    asked_at = time.time()
     for record in before:
-        os.kill(record.pid, signal.SIGUSR1)
-    found = _answers(project, before, timeout)
+        _signal(record)
+    found = _answers(project, before, asked_at, timeout)
     data = {"processes": [asdict(record) for record in found]}
     call.console.document(data, "\n".join(map(_told, found)))
     return int(any(record.refused is not None for record in found))
 
 
-def _answers(project: Project, before: list[LiveRecord], timeout: float) -> list[LiveRecord]:
-    """What each process has found. Raises TG710 for one that does not answer, or has ended."""
+def _signal(record: LiveRecord) -> None:
+    """Raises TG710 for a process that can't be signalled."""
+    from tidegate.store.writers import is_here
+
+    why = "it runs in another container"
+    if is_here(record):
+        try:
+            os.kill(record.pid, signal.SIGUSR1)
+        except OSError as error:
+            why = error.strerror or str(error)
+        else:
+            return
+    raise TidegateError(
+        "TG710",
+        f"live mode, process {record.pid}, can't be reached from here: {why}",
+        hint="run tidegate reload where it runs, as the same user; or send SIGHUP to it",
+    )
+
+
+def _answers(project: Project, before: list[LiveRecord], asked_at: float, timeout: float) -> list[LiveRecord]:
+    """What each process has found in a look that began after it was asked. Raises TG710 for one that does not answer,
+    or has ended."""
     from tidegate.store.writers import running
 
-    looks, end = {record.pid: record.looks for record in before}, time.monotonic() + timeout
+    pids, end = {record.pid for record in before}, time.monotonic() + timeout
     while True:
-        now = [one for one in running(project.state_dir, project.env_name) if one.pid in looks]
-        if len(now) == len(before) and all(one.looks > looks[one.pid] for one in now):
+        now = [one for one in running(project.state_dir, project.env_name) if one.pid in pids]
+        late = [one.pid for one in now if one.looked_at < asked_at]
+        if len(now) == len(before) and not late:
             return now
-        if gone := sorted(looks.keys() - {one.pid for one in now}):
+        if gone := sorted(pids - {one.pid for one in now}):
             raise TidegateError(
                 "TG710",
                 f"live mode, process {gone[0]}, has ended before it answered",
                 hint="start it again: it reads the definitions when it starts",
             )
         if time.monotonic() >= end:
-            late = next(one.pid for one in now if one.looks <= looks[one.pid])
             raise TidegateError(
                 "TG710",
-                f"live mode, process {late}, has not answered within {timeout:g} s",
+                f"live mode, process {late[0]}, has not answered within {timeout:g} s",
                 hint="its log says what becomes of the definitions; --timeout waits longer",
             )
         time.sleep(_LOOKS_EVERY)
@@ -90,6 +111,6 @@ def _told(record: LiveRecord) -> str:
     who = f"live mode, process {record.pid}"
     if record.refused is not None:
         return f"{who}, continues with the earlier definitions:\n{text_of(record.refused.error)}"
-    parts = [f"{', '.join(record.began)} started again"] if record.began else []
-    parts += [f"{', '.join(record.ended)} ended"] if record.ended else []
+    parts = [f"{', '.join(record.began)} begins with them after its commit"] if record.began else []
+    parts += [f"{', '.join(record.ended)} ends"] if record.ended else []
     return f"{who}, has taken up the definitions: {'; '.join(parts) or 'no group is concerned'}"

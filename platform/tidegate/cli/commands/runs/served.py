@@ -38,7 +38,9 @@ from tidegate.warm.relay import RelayConsole
 if TYPE_CHECKING:
     from tidegate.runtime.result import Result, RunReport
 
-OTHER_FILES = "it has read other files in assets/, or other environment variables: restart it"
+OTHER_FILES = (
+    "it has read other files in assets/, or other environment variables: tidegate reload, or start it again"
+)
 OTHER_SETTINGS = (
     "it was started with another release, other files in resources/, other environment variables, or for another "
     "path to the project: restart it"

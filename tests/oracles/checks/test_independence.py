@@ -11,7 +11,7 @@ import pytest
 #: The one that asks DuckDB has a test of its own, in `tests/small`.
 ORACLES = sorted(
     p
-    for p in Path(__file__).parent.glob("*.py")
+    for p in Path(__file__).parents[1].glob("*.py")
     if not p.name.startswith(("test_", "__")) and p.name != "sql.py"
 )
 
