@@ -11,7 +11,8 @@ RUNNING: dict[str, tuple[str, str]] = {
     "TG502": (
         "Two processes wrote the same table: a retry while the first run was still alive, or "
         "a second scheduler. The commit of the second process is refused, so no row is "
-        "stored twice.",
+        "stored twice. Or a catalog still returns the state of a table from before a column "
+        "was added; the message says so.",
         (
             "Run again. If the error comes back, look for the second process: `tidegate status`, "
             "the lock in `.tidegate/locks`."

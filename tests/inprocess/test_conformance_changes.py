@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,9 +11,13 @@ import pytest
 from tests.inprocess.test_conformance import EPOCH, added, made, session, shown
 from tidegate.errors import TidegateError
 from tidegate.iceberg.table_change import TableChange
+from tidegate.iceberg.tables import with_columns
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tidegate.session.session import Session
+    from tidegate.tasks.writer import WriteTarget
 
 pytestmark = pytest.mark.runner("inprocess", "spark")
 __all__ = ["session"]  # the fixture
@@ -63,3 +68,26 @@ def test_R2_E7_a_change_is_fenced_and_is_not_there_without_its_commit(session: S
         late.append([], None, {EPOCH: "9"}, stood)
     assert caught.value.code == "TG502"
     assert late.current().integer(EPOCH) == 2
+
+
+def test_R2_no_file_is_written_for_a_table_that_does_not_show_an_added_column(session: Session) -> None:
+    """A catalog may answer with the table from before, whose files would leave the column out, and no commit is refused
+    for that: a column comes without a snapshot."""
+    identifier = made(session)
+    storage, table, other = session.project.storage, session.tables.open(identifier), "`more of it`"
+    before = table.target(storage, "_open")
+
+    def missing(schema: pa.Schema) -> list[tuple[str, str]]:
+        return [] if "more of it" in schema.names else [(other, "bigint")]
+
+    def answers(stale: int) -> Callable[[], WriteTarget]:
+        given = iter([before] * stale)
+        return lambda: next(given, None) or table.target(storage, "_open")
+
+    # One that shows the column late; then it is there, and the first answer is from before: it is not added again.
+    for stale in (3, 1, 0):
+        assert "more of it" in with_columns(session.tables, table, answers(stale), missing).schema.names
+    assert session.tables.rows(identifier).columns.count("more of it") == 1
+    with pytest.raises(TidegateError) as caught:
+        with_columns(session.tables, table, lambda: before, lambda schema: [("once", "bigint")])
+    assert (caught.value.code, "once" in session.tables.rows(identifier).columns) == ("TG502", True)

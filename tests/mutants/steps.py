@@ -9,9 +9,18 @@ _PROTOCOL, _SCHEDULE = "tests/iceberg/test_protocol.py", "tests/live/test_schedu
 _CLAIM, _TURNS = "tests/runtime/test_claim.py", "tests/session/test_turns.py"
 _STATEMENTS, _PLANNED = "tests/inprocess/test_conformance_statements.py", "tests/iceberg/test_planned.py"
 
-_VERSIONS = "tests/views/test_versions.py"
+_VERSIONS, _CHANGES = "tests/views/test_versions.py", "tests/inprocess/test_conformance_changes.py"
 
 GUARDS = (
+    Guard(
+        "added-column",
+        "R2",
+        "Files are written for a table that shows the columns that were just added.",
+        "iceberg/tables.py",
+        "        if not missing(found.schema):",
+        "        if True:",
+        (f"{_CHANGES}::test_R2_no_file_is_written_for_a_table_that_does_not_show_an_added_column",),
+    ),
     Guard(
         "version-waits",
         "E5",

@@ -57,7 +57,6 @@ SINK = "under the sink's lease; its table is looked at whenever it is opened"
 #: Who asks for the owner before anything is changed. A function that is new belongs here, with its answer.
 GUARDS = {
     "cli/diagnosis.py:warehouse": "a file of its own, to see whether it can be written",
-    "views/revisions/amend_write.py:AmendmentWriter.__init__": LEASE,
     "iceberg/attempt.py:attempted": TABLE,
     "iceberg/commit.py:IcebergTable.tag": LEASE,
     "runtime/context.py:Context.forget": "asks first",
@@ -74,6 +73,7 @@ GUARDS = {
     "iceberg/layout.py:NewTable.sql": "makes what is not there, under a lease that has looked at the namespace",
     "iceberg/tables.py:SparkTables.add_stored_column": LEASE,
     "iceberg/tables.py:SparkTables.drop_table": LEASE,
+    "iceberg/tables.py:with_columns": LEASE,
     "iceberg/tables.py:SparkTables.end_version": LEASE,
     "iceberg/versions/swap.py:SwapCommit.commit": TABLE,
     "iceberg/versions/swap.py:make_version": LEASE,

@@ -323,7 +323,7 @@ def test_R1_a_log_from_before_strategies_remembered_anything_goes_on(
     with monkeypatch.context() as before:
         earlier = layout.PROGRESS_TYPE.replace("note:string,memory:string,", "")
         before.setattr(layout, "PROGRESS_TYPE", earlier)
-        before.setattr("tidegate.ingest.ingest.PROGRESS_ADDED", {})
+        before.setattr(layout, "PROGRESS_ADDED", {})
         insert_at(session, at("10:00"), ["2026-01-01 10:00"])
     again = workbench.session()
     insert_at(again, at("10:00"), ["2026-01-01 09:00", "2026-01-01 08:59"])

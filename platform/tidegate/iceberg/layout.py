@@ -21,6 +21,7 @@ from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.watermark import Expression, TimeKind
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql.types import DataType
 
@@ -48,6 +49,14 @@ REVISION_TYPE = (
 PROGRESS_ADDED = {"note": "string", "memory": "string", "files.element.content": "string"} | dict.fromkeys(
     ("first_offset", "end_offset", "quiet_since", "moved_at"), "bigint"
 )
+
+
+def missing_progress(schema: pa.Schema) -> list[tuple[str, str]]:
+    """What a log of an earlier version lacks, as (path, Spark type)."""
+    kind = schema.field("_progress").type
+    there = {f.name for f in kind} | {f"files.element.{f.name}" for f in kind.field("files").type.value_type}
+    return [(f"_progress.{name}", PROGRESS_ADDED[name]) for name in sorted(PROGRESS_ADDED.keys() - there)]
+
 
 #: Small files of one day are read together, not a task each.
 _TABLE_PROPERTIES = {

@@ -8,9 +8,10 @@ of the port again, since a type checker compares the two, and has nothing else o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tidegate.errors import TidegateError
 from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import NewTable
 from tidegate.iceberg.merge import Merge
@@ -22,11 +23,15 @@ from tidegate.iceberg.upkeep_table import SparkUpkeep
 from tidegate.iceberg.versions.swap import VersionStart, VersionSwap, make_version
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.project import Storage
     from tidegate.project.owner import Owner
     from tidegate.tasks.writer import WriteTarget
+
+#: How often a table is read again that does not show a column yet.
+_LOOKS = 4
 
 
 class StoredTable(Protocol):
@@ -262,3 +267,38 @@ class SparkTables:
         reader = self.spark.read if snapshot is None else self.spark.read.option("versionAsOf", snapshot)
         rows = reader.table(identifier)
         return rows.select("*", "_file") if with_file else rows
+
+
+def with_columns(
+    tables: Tables,
+    table: StoredTable,
+    target: Callable[[], WriteTarget],
+    missing: Callable[[pa.Schema], Sequence[tuple[str, str]]],
+) -> WriteTarget:
+    """How tasks write files for a table that has every column that they fill; what it lacks is added to it. `target`:
+    as of the last `current()`; `missing`: what a schema lacks, as (path, Spark type).
+
+    A new column comes without a snapshot, so no commit is refused because its files were made for the table from
+    before (R2), and the tasks leave out what that table has no column for. A catalog may still answer with that table,
+    and another process may have added the column: so what was seen of the table afterwards decides, and nothing else.
+    Raises TG502 if it never shows the columns."""
+    found = target()
+    if not (added := missing(found.schema)):
+        return found
+    failed: Exception | None = None
+    try:
+        for column, kind in added:
+            tables.add_stored_column(table.identifier, column, kind)
+    except Exception as error:
+        failed = error
+    for _ in range(_LOOKS):
+        table.refresh()
+        found = target()
+        if not missing(found.schema):
+            return found
+    names = " and ".join(column for column, _ in added)
+    raise failed or TidegateError(
+        "TG502",
+        f"the catalog does not show {names} of {table.identifier} yet, which was just added; nothing was stored",
+        hint="run again: it continues from what is stored",
+    )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.layout import PROGRESS_ADDED, new_log, relation_identity, strategy_identity
+from tidegate.iceberg.layout import missing_progress, new_log, relation_identity, strategy_identity
 from tidegate.iceberg.partitions import Decisions
 from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, LogProgress
 from tidegate.iceberg.protocol import Snapshot, going_on
+from tidegate.iceberg.tables import with_columns
 from tidegate.ingest.connector import BatchRows
 from tidegate.ingest.relearn import relearned
 from tidegate.ingest.shape import gate_input
@@ -102,15 +104,11 @@ class Log(StoredLog):
         tables.create_table(new_log(relation, identifier, storage.owner))
         # Looks at the owner, before anything is written.
         super().__init__(tables, storage, relation, identifier, storage.owner)
-        kind = self._target.schema.field("_progress").type
-        there = {f.name for f in kind} | {
-            f"files.element.{f.name}" for f in kind.field("files").type.value_type
-        }
-        if missing := PROGRESS_ADDED.keys() - there:
+        if missing_progress(self._target.schema):
             # A log of an earlier version: what its progress did not have was nothing.
-            for name in sorted(missing):
-                tables.add_stored_column(identifier, f"_progress.{name}", PROGRESS_ADDED[name])
-            super().__init__(tables, storage, relation, identifier, storage.owner)
+            target = partial(self._target_in, storage)
+            self._target = with_columns(tables, self.table, target, missing_progress)
+            self.reload()
         self.stages, self._clock = stages, clock
         self._memories = MemoryFiles.of(storage, relation.name)
         self._memories.remove_orphans(self.progress.states.values(), clock())

@@ -30,6 +30,7 @@ from tidegate.iceberg.protocol import (
     Stored,
     drive,
 )
+from tidegate.iceberg.tables import with_columns
 from tidegate.iceberg.versions.swap import VersionStart
 from tidegate.plan.closing import closes_anything, commits
 from tidegate.plan.column_changes import seen
@@ -114,16 +115,17 @@ class ViewTable:
         self._columns = [name for name, _ in view_columns(view, columns)]
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
         bounds = ("_window_end", "_tick")
-        self._target = self.table.target(context.project.storage, "_open", day, bounds)
-        added = []
-        if carried is not None:
-            name = carried_column(view)
-            added = missing_totals(name, carried, self._target.schema.field(name).type)
-        if added:
-            for column in added:
-                context.tables.add_stored_column(identifier, *column)
-            self.table = context.tables.open(identifier, owner)
-            self._target = self.table.target(context.project.storage, "_open", day, bounds)
+        target = partial(self.table.target, context.project.storage, "_open", day, bounds)
+        if carried is None:
+            self._target = target()
+        else:
+            name, wanted = carried_column(view), carried
+            self._target = with_columns(
+                context.tables,
+                self.table,
+                target,
+                lambda schema: missing_totals(name, wanted, schema.field(name).type),
+            )
         self._snapshot = self.table.current()
         self._life = self.table.uuid
         self._upto: int | None = None

@@ -222,7 +222,7 @@ def test_E8_a_log_of_the_first_release_is_read_on_without_complaint(
         workbench.json_lines(f"input/{number}.json", [line(number)])
     with monkeypatch.context() as before:
         before.setattr(layout, "PROGRESS_TYPE", layout.PROGRESS_TYPE.replace(",content:string", ""))
-        before.setattr("tidegate.ingest.ingest.PROGRESS_ADDED", {})
+        before.setattr(layout, "PROGRESS_ADDED", {})
         sizes = [(f"{n}.json", (workbench.root / f"input/{n}.json").stat().st_size, 0) for n in range(2)]
         text = FilesRead(timed=False).and_files(sizes).to_text()
         before.setattr(FilesRead, "to_text", lambda self: text)

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.iceberg.differences import comparable
 from tidegate.iceberg.layout import REVISION_TYPE, quote
 from tidegate.iceberg.protocol import Snapshot
 from tidegate.iceberg.retire import day_floor
+from tidegate.iceberg.tables import with_columns
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.tasks.writer import WriteTarget, WriteTask, run_task
 from tidegate.views.revisions.amend_report import LATE_ROWS
@@ -30,7 +32,9 @@ from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
     from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
@@ -51,15 +55,13 @@ class AmendmentWriter:
         self._spark, self._view, self._table, self._base = context.spark, view, table, base
         self._number, self._at = number, at
         self._tables = context.tables
-        if "_revision" not in self._tables.rows(table.identifier).columns:
-            # Its first amendment.
-            self._tables.add_stored_column(table.identifier, "_revision", REVISION_TYPE)
         table.current()
-        self._schema = self._tables.rows(table.identifier).schema
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
-        self.target: WriteTarget = table.target(
-            context.project.storage, "_open", day, ("_window_end", "_tick")
-        )
+        target = partial(table.target, context.project.storage, "_open", day, ("_window_end", "_tick"))
+        self.target: WriteTarget = with_columns(self._tables, table, target, _missing)
+        stored = {f.name: f.dataType for f in self._tables.rows(table.identifier).schema.fields}
+        # Of the table as the catalog has it now, which may be that from before the first amendment.
+        self._columns: dict[str, DataType | str] = {**stored, "_revision": REVISION_TYPE}
 
     def write(
         self, now: DataFrame, changed: DataFrame, low: int, high: int
@@ -168,9 +170,12 @@ class AmendmentWriter:
 
         return frame.select(
             *[
-                (F.col(quote(f.name)) if f.name in frame.columns else F.lit(None))
-                .cast(f.dataType)
-                .alias(f.name)
-                for f in self._schema.fields
+                (F.col(quote(name)) if name in frame.columns else F.lit(None)).cast(kind).alias(name)
+                for name, kind in self._columns.items()
             ]
         )
+
+
+def _missing(schema: pa.Schema) -> list[tuple[str, str]]:
+    """What a view's table lacks before its first amendment."""
+    return [] if "_revision" in schema.names else [("_revision", REVISION_TYPE)]
