@@ -140,7 +140,7 @@ def test_R2_live_survives_the_deaths_of_worker_jvm_and_supervisor_and_stops_in_o
     assert socket.name.endswith(f"-{worker}")
 
     # A changed definition begins again in the same process; one that is wrong keeps no process from starting again.
-    live.assets.write_text(f"-- Clicks on pages.\n{ASSET}")
+    live.assets.write_text(ASSET.replace("page VARCHAR", "page VARCHAR /* of a click */"))
     assert live.say("reload", "--json")[0]["processes"][0]["began"] == ["clicks"]
     assert live.until("worker_started", 2)["pid"] == worker
     live.assets.write_text("CREATE SOURCE clicks (")

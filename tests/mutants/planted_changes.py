@@ -33,8 +33,8 @@ PLANTED = (
         "E7",
         "A process that has read an earlier definition does not change the log back to it.",
         _APPLY,
-        "    require_current(context, relation)\n",
-        "",
+        "    require_current(context, relation)\n    # The name as it is",
+        "    # The name as it is",
         "definition that is taken back",
     ),
     Planted(
@@ -42,8 +42,8 @@ PLANTED = (
         "R4",
         "Results that replace others are the next version of them.",
         _BUILD,
-        "facts = {GENERATION: str(self.mark.number), HIGHEST: str(self.mark.number)}",
-        "facts = {GENERATION: str(current_version(before)), HIGHEST: str(self.mark.number)}",
+        "facts = {GENERATION: str(self.mark.number), HIGHEST: str(self.mark.number), **more}",
+        "facts = {GENERATION: str(current_version(before)), HIGHEST: str(self.mark.number), **more}",
         "results of two definitions",
     ),
 )

@@ -18,7 +18,7 @@ SHOWN_WINDOWS = 120
 
 @dataclass(frozen=True)
 class WindowRows:
-    """One closed window; `end`: s since 1970."""
+    """One closed window; `end`: s since 1970. `erased`: raw rows that it still counts, though they were erased (E9)."""
 
     end: float
     raw: int
@@ -26,6 +26,7 @@ class WindowRows:
     filtered: int
     late: int
     rejected: int
+    erased: int = 0
 
 
 def newest_windows(session: Session, view: View, most: int = SHOWN_WINDOWS) -> list[WindowRows]:

@@ -79,6 +79,7 @@ class LogErasure:
         counts = [F.count_if(F.col("_outcome") == outcome).alias(outcome) for outcome in OUTCOMES]
         without_time = F.count_if(self._timeless()).alias("without_time")
         marked = rows.where(F.col(GOES))
+        # Bounded: by files, partitions and hours of the log, and not by its rows.
         by_file = marked.groupBy("_file", "_source_partition", _HOUR).agg(*counts, without_time).collect()
         offsets = self._offsets(rows) if by_file else {}
         entries: dict[tuple[str, int | None], Gone] = {}

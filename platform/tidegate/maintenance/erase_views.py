@@ -74,6 +74,7 @@ class ViewErasure:
 
         if self._base.id is None:
             return {}
+        # Bounded: by the files of the view.
         found = self._rows().where(F.col(GOES)).groupBy("_file").count().collect()
         return {row[0]: row[1] for row in found}
 
