@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from tests.inprocess.test_conformance import FAR, added, files_below, made, session, shown, tagged
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import NewTable
-from tidegate.iceberg.versions.swap import VersionStart, VersionSwap
+from tidegate.iceberg.protocol import LIFE, Commit, Found, GiveUp, continued, drive, going_on, stands
+from tidegate.iceberg.versions.swap import BuiltVersion, VersionStart, VersionSwap
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.tasks.writer import WriteTask, run_task
 
@@ -43,9 +45,14 @@ def built(session: Session, identifier: str, bound: str = "bigint") -> str:
     return version
 
 
-def swap(session: Session, identifier: str, version: str) -> VersionSwap:
-    before, after = (session.tables.open(one).properties() for one in (identifier, version))
-    return VersionSwap.of("v1", before, after, {"tidegate.generation": "2"}, {"tidegate.tick": "9"})
+def swap(
+    session: Session, identifier: str, version: str, tag: str = "v1", number: int = 2, tick: int = 9
+) -> VersionSwap:
+    made = session.tables.open(version)
+    built = BuiltVersion(made.uuid, made.current().id, made.properties())
+    before = session.tables.open(identifier).properties()
+    facts, summary = {"tidegate.generation": str(number)}, {"tidegate.tick": str(tick)}
+    return VersionSwap.of(tag, before, built, facts, summary)
 
 
 def rows(session: Session, identifier: str) -> list[tuple[Any, ...]]:
@@ -63,7 +70,9 @@ def test_E5_a_version_takes_the_place_of_a_table_in_one_commit_without_a_copy(se
 
 
 def takes_the_place(session: Session, bound: str) -> None:
-    identifier = made(session, **{"tidegate.old": "yes"})
+    # One of the results, one of the table (X3), and a setting of an operator.
+    own = {"tidegate.stale": "yes", "tidegate.adopted": "[]", "write.metadata.previous-versions-max": "7"}
+    identifier = made(session, **own)
     table = session.tables.open(identifier)
     first = added(session, table, [(1, "a", False), (2, "b", False)])
     version = built(session, identifier, bound)
@@ -76,7 +85,9 @@ def takes_the_place(session: Session, bound: str) -> None:
     now = table.current()
     assert (now.id, now.integer("tidegate.tick")) == (second, 9)
     found = table.properties()
-    assert (found["new"], found["tidegate.generation"], found.get("tidegate.old")) == ("yes", "2", None)
+    assert (found["new"], found["tidegate.generation"], found.get("tidegate.stale")) == ("yes", "2", None)
+    assert (found["tidegate.adopted"], found["write.metadata.previous-versions-max"]) == ("[]", "7")
+    assert now.summary[LIFE] == "2/9"
     assert "gc.enabled" not in found
     session.tables.end_version(version)
     assert not session.tables.exists(version)
@@ -139,8 +150,7 @@ def test_E5_a_version_can_begin_with_the_rows_of_an_earlier_one(session: Session
     beside = session.tables.open(version)
     assert (beside.current().integer("tidegate.tick"), len(beside.snapshot_ids())) == (4, 1)
     added(session, beside, [(3, "c", False)], facts={"tidegate.tick": "5"})
-    back = VersionSwap.of("v2", table.properties(), beside.properties(), {}, {"tidegate.tick": "10"})
-    table.swap(version, back, table.current())
+    table.swap(version, swap(session, identifier, version, "v2", 3, 10), table.current())
     session.tables.end_version(version)
     assert shown(session, identifier) == [(1, "a", False), (2, None, None), (3, "c", False)]
     added(session, session.tables.open(identifier), [(4, "d", False)])
@@ -165,3 +175,57 @@ def test_E5_a_swap_is_fenced(session: Session) -> None:
         late.append([], None, {"tidegate.tick": "3"}, stood)
     assert caught.value.code == "TG502"
     assert rows(session, identifier) == [(7, "x", [1])]
+
+
+def test_E5_only_what_was_checked_is_swapped_in(session: Session) -> None:
+    identifier = made(session)
+    table = session.tables.open(identifier)
+    added(session, table, [(1, "a", False)], facts={"tidegate.tick": "1"})
+    version = built(session, identifier)
+
+    def refused(planned: VersionSwap) -> None:
+        with pytest.raises(TidegateError) as caught:
+            table.swap(version, planned, table.current())
+        assert caught.value.code == "TG502"
+        assert shown(session, identifier) == [(1, "a", False)]
+
+    # A commit to the version, a property of the table, and a version of another number.
+    planned = swap(session, identifier, version)
+    session.tables.open(version).append(
+        [], None, {"tidegate.tick": "2"}, session.tables.open(version).current()
+    )
+    refused(planned)
+    planned = swap(session, identifier, version)
+    table.set_properties({"tidegate.stale": "u"})
+    refused(planned)
+    planned = swap(session, identifier, version)
+    refused(replace(planned, properties={**planned.properties, "tidegate.generation": "3"}))
+    # One that was made anew.
+    session.tables.end_version(version)
+    built(session, identifier)
+    refused(planned)
+    # An ordinary table is no version: its files go with it.
+    session.tables.end_version(version)
+    facts = {"format-version": "2", STORAGE_VERSION: str(NEWEST)}
+    session.tables.create_table(NewTable(version, (*COLUMNS, ("_window_end", "bigint")), ("_open",), facts))
+    refused(swap(session, identifier, version))
+
+
+def test_E5_what_was_made_of_results_before_a_swap_is_not_committed_behind_it(session: Session) -> None:
+    identifier = made(session)
+    table = session.tables.open(identifier)
+    # An amendment needs only that nobody has amended.
+    added(session, table, [(1, "a", False)], facts={"tidegate.tick": "1"})
+    late = Commit(table.current(), "amendments", looks=True)
+    table.swap(
+        built(session, identifier), swap(session, identifier, session.identifier("t$next")), table.current()
+    )
+    now = table.current()
+    end = drive(late, lambda _: Found(now), lambda base: pytest.fail(str(base)))
+    assert end == GiveUp("overtaken")
+    assert not stands(late.stood, now)
+    assert going_on(late.stood, now) is late.stood
+    # Every later commit says which life it is of; one by others says nothing.
+    table.append([], None, {"tidegate.tick": "10"}, now)
+    assert table.current().summary[LIFE] == "2/9"
+    assert continued(now, {}) == {}

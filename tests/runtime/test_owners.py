@@ -81,6 +81,7 @@ GUARDS = {
     "tasks/memories.py:MemoryFiles._delete": OPEN,
     "runtime/owners.py:move": "it is what asks, or `tidegate adopt`",
     "views/versions/keeping.py:forget_versions": "looks at the owner first, under Context.lease or that of upkeep",
+    "views/versions/build.py:VersionBuild._marked_stale": "`_swap` has asked of each reader",
     "views/versions/build.py:VersionBuild._swap": "under Context.lease; of each reader it asks",
     "iceberg/retire.py:_forget": LEASE,
     "iceberg/retire.py:retire": LEASE,

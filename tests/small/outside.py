@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from tidegate.iceberg.commit import committed
+from tidegate.iceberg.attempt import committed
 from tidegate.iceberg.protocol import AnswerLost, Conflict, Found, Snapshot, Stored, standing
 
 

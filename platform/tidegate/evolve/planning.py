@@ -3,13 +3,14 @@ unchanged, changed in place, a new version, or refused; what that reads, and who
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.evolve.differences import Evolution, pending
 from tidegate.iceberg.layout import is_of_view, relation_identity, strategy_identity
 from tidegate.plan.column_changes import CHANGES, ColumnStep, other_columns, with_step
+from tidegate.plan.versions import replaced_below
 from tidegate.sql.catalog.lineage import readers_of, reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.store.metadata import CommittedTable, load_table
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
 
 Effect = Literal["unchanged", "new", "in place", "new version", "refused"]
-#: Set by a rebuild of a view below.
+#: Set by a rebuild of a view below, where the commits of this one do not say what they have read.
 _STALE = "tidegate.stale"
 _SPELLED = 3
 
@@ -61,6 +62,11 @@ class _Planning:
         if name not in self.tables:
             self.tables[name] = load_table(self.storage, name)
         return self.tables[name]
+
+    def life(self, name: str) -> str | None:
+        """Of what is stored now."""
+        table = self.table(name)
+        return None if table is None else table.uuid
 
 
 def planned(project: Project, catalog: Catalog, names: Iterable[str] | None = None) -> list[PlannedChange]:
@@ -110,7 +116,7 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     rows, size = _to_read(planning, view)
     if table is None or "tidegate.identity" not in table.properties:
         return PlannedChange(view.name, "view", "new", (), rows, size, readers, "tidegate run")
-    why = _other(planning, view, table.properties)
+    why = _other(planning, view, table)
     if why is None:
         return PlannedChange(view.name, "view", "unchanged", readers=readers)
     planning.replaced[view.name] = why
@@ -118,8 +124,9 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     return PlannedChange(view.name, "view", "new version", (why,), rows, size, readers, command)
 
 
-def _other(planning: _Planning, view: View, properties: Mapping[str, str]) -> str | None:
+def _other(planning: _Planning, view: View, stored: CommittedTable) -> str | None:
     """Why the results of a view are not those of its definition, once the next run has changed what it can."""
+    properties = stored.properties
     if not is_of_view(view, properties):
         return "its query has changed"
 
@@ -132,7 +139,8 @@ def _other(planning: _Planning, view: View, properties: Mapping[str, str]) -> st
     if (other := other_columns(view, properties, changes)) is not None:
         return f"its results are of before a change: {other}"
     below = [name for name in view.reads if name in planning.replaced]
-    below = below or list(filter(None, [properties.get(_STALE)]))
+    stale = replaced_below(stored.summary, planning.life) or properties.get(_STALE)
+    below = below or list(filter(None, [stale]))
     return f"it reads {', '.join(below)}, which is a new version" if below else None
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.protocol import AnswerLost, Conflict, Stored
+from tidegate.iceberg.protocol import AnswerLost, Commit, Conflict, Done, Found, Snapshot, Stored, drive
 from tidegate.project.catalog_failures import UNANSWERED, unanswered
+
+#: How often a commit is tried where each time somebody's upkeep was faster.
+TRIES = 4
 
 
 class Update(Protocol):
@@ -33,6 +37,23 @@ def attempted(update: Update) -> Stored | Conflict | AnswerLost:
             return AnswerLost(unanswered(java), update.own)
         raise
     return Stored(update.own)
+
+
+def committed(
+    table: str,
+    base: Snapshot,
+    look: Callable[[int | None], Found],
+    attempt: Callable[[Snapshot], Stored | Conflict | AnswerLost],
+    tries: int = 1,
+) -> int:
+    """The id of the snapshot that an attempt on `base`, or on upkeep that came on top of it, has made. Raises TG502 if
+    others were faster, and the error of an attempt of which nobody knows what became of it."""
+    end = drive(Commit(base, tries=tries), look, attempt)
+    if isinstance(end, Done):
+        return int(end.value)
+    if end.why == "unknown" and end.error is not None:
+        raise end.error
+    raise overtaken(table) from end.error
 
 
 def overtaken(table: str) -> TidegateError:

@@ -9,31 +9,28 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.attempt import attempted, overtaken
+from tidegate.iceberg.attempt import TRIES, attempted, committed, overtaken
 from tidegate.iceberg.conditions import all_rows, closed_between, nobodys
 from tidegate.iceberg.data_files import content_file, schema_in, target_in
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.planned import AddedFiles, Content, JavaManifests, Planned, as_plain
 from tidegate.iceberg.protocol import (
     AnswerLost,
-    Commit,
     Conflict,
-    Done,
     Found,
     Snapshot,
     Stored,
-    drive,
+    continued,
     standing,
     stands,
 )
 from tidegate.iceberg.statement import StatementBranch
 from tidegate.iceberg.table_change import TableChange, change_table
 from tidegate.iceberg.table_commit import TableCommit
-from tidegate.iceberg.versions.swap import DATA_PATH, SwapCommit, TagRemoval, VersionSwap
+from tidegate.iceberg.versions.swap import DATA_PATH, BuiltVersion, SwapCommit, TagRemoval, VersionSwap
 from tidegate.jvm.java import java_class, json_mapper
 from tidegate.jvm.within import settings
 from tidegate.project.owner import OWNER, Owner
@@ -51,8 +48,6 @@ if TYPE_CHECKING:
 _PROPERTY = "spark.sql.iceberg.snapshot-property."
 #: What MERGE reads its changes from.
 _CHANGES = "_tidegate_changes"
-#: How often a commit is tried where each time somebody's upkeep was faster.
-TRIES = 4
 
 
 class IcebergTable:
@@ -259,8 +254,13 @@ class IcebergTable:
 
     def swap(self, version: str, swap: VersionSwap, base: Snapshot) -> int:
         """See `StoredTable.swap`."""
-        new = IcebergTable(self._spark, version).java
-        made = partial(SwapCommit, self._jvm, self._table, new, swap)
+
+        def made() -> SwapCommit:
+            new = IcebergTable(self._spark, version)
+            found = BuiltVersion(new.uuid, new.current().id, new.properties())
+            swap.require_as_checked(self.identifier, self.properties(), found)
+            return SwapCommit(self._jvm, self._table, new.java, swap)
+
         return committed(self.identifier, base, self._look, lambda _: self._attempt(made, base)[1])
 
     def forget_tags(self, tags: Sequence[str], properties: Mapping[str, str]) -> None:
@@ -322,7 +322,7 @@ class IcebergTable:
         for file in files:
             text = json.dumps({**file, "spec-id": number})
             update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
-        for key, value in summary.items():
+        for key, value in continued(base, summary).items():
             update = update.set(key, value)
         return update
 
@@ -348,7 +348,7 @@ class IcebergTable:
 
     def _carry_out(self, statement: Callable[[str], str], summary: Mapping[str, str], base: Snapshot) -> None:
         """A statement on `base`, or on upkeep that came on top of it; its snapshot says `summary`."""
-        facts = {_PROPERTY + key: value for key, value in summary.items()}
+        facts = {_PROPERTY + key: value for key, value in continued(base, summary).items()}
         if base.id is None:
             # A branch begins at a snapshot.
             base = Snapshot(self.append([], None, {}, base), {})
@@ -368,23 +368,6 @@ class IcebergTable:
         found = self._look(commit)
         known = java_class(self._jvm, "org.apache.iceberg.util.SnapshotUtil").isAncestorOf
         return found if not found.own else Found(found.now, bool(known(self._table, commit)))
-
-
-def committed(
-    table: str,
-    base: Snapshot,
-    look: Callable[[int | None], Found],
-    attempt: Callable[[Snapshot], Stored | Conflict | AnswerLost],
-    tries: int = 1,
-) -> int:
-    """The id of the snapshot that an attempt on `base`, or on upkeep that came on top of it, has made. Raises TG502 if
-    others were faster, and the error of an attempt of which nobody knows what became of it."""
-    end = drive(Commit(base, tries=tries), look, attempt)
-    if isinstance(end, Done):
-        return int(end.value)
-    if end.why == "unknown" and end.error is not None:
-        raise end.error
-    raise overtaken(table) from end.error
 
 
 def require_owner(table: str, owner: Owner, found: Owner | None) -> None:

@@ -22,6 +22,11 @@ AMENDMENTS, AMENDED_AT, AMENDED_GROUPS, ABSORBED, FOLLOWED = AMENDMENT = (
 )
 
 
+#: In the summary of every commit of a table whose results were swapped: of which swap they are (E5). Nothing that was
+#: made of a table's results before a swap is committed after it.
+LIFE = "tidegate.life"
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The current snapshot of a table: its id (None: nothing committed yet), and what tidegate said last.
@@ -45,6 +50,18 @@ class Snapshot:
         return {key: value for key, value in self.summary.items() if key.startswith("tidegate.")}
 
 
+def same_life(one: Snapshot, other: Snapshot) -> bool:
+    """Whether no swap of the table's results lies between them."""
+    return one.summary.get(LIFE) == other.summary.get(LIFE)
+
+
+def continued(base: Snapshot, summary: Mapping[str, str]) -> dict[str, str]:
+    """What a commit on `base` says that is to say `summary`: of which life it is, too. A commit that says nothing stays
+    one by others."""
+    life = {LIFE: base.summary[LIFE]} if summary and LIFE in base.summary else {}
+    return life | dict(summary)
+
+
 #: Of a table to which nothing was committed.
 NOTHING = Snapshot(None, {})
 
@@ -65,6 +82,8 @@ def going_on(base: Snapshot, now: Snapshot) -> Snapshot:
     """`base` with what others did on top of it that tidegate's state does not depend on (compaction, expired snapshots,
     amendments of windows that are closed anyway). If tidegate itself has committed since, `base` as it is: nothing can
     be committed on it (TG502). `now`: the current snapshot."""
+    if not same_life(base, now):
+        return base
     facts = {k: v for k, v in base.facts.items() if k not in AMENDMENT}
     return now if facts and facts.items() <= now.summary.items() else base
 
@@ -72,7 +91,9 @@ def going_on(base: Snapshot, now: Snapshot) -> Snapshot:
 def stands(base: Snapshot, now: Snapshot) -> bool:
     """Whether tidegate has committed nothing since `base`: what there is on top of it is by others, or an upkeep that
     says what the commit before it said."""
-    return now.commit == base.commit or (bool(base.facts) and base.facts.items() <= now.summary.items())
+    if now.commit == base.commit:
+        return True
+    return bool(base.facts) and same_life(base, now) and base.facts.items() <= now.summary.items()
 
 
 # -- what a writer is told, and what it does -------------------------------------------------------------------
@@ -217,6 +238,8 @@ def _base(commit: Commit, now: Snapshot) -> Snapshot | None:
     if commit.needs == "everything":
         return None
     if commit.needs == "amendments":
+        if not same_life(now, commit.stood):
+            return None
         return now if now.integer(AMENDMENTS) == commit.stood.integer(AMENDMENTS) else None
     base = going_on(commit.stood, now)
     return None if base is commit.stood else base

@@ -40,8 +40,7 @@ def mark_windows(context: Context, view: View, log: LogErasure, erasing: Erasing
     assert stored is not None
     assert view.accounts is not None
     table = context.tables.open(stored, context.project.owner)
-    same_view(context, view, table)
-    frontier = effective_frontier(view, table.current().summary, pin(context, view))
+    frontier = effective_frontier(view, same_view(context, view, table).summary, pin(context, view))
     if frontier is None:
         return
     placed = assign_windows(log.going(view.accounts.time_column), view.accounts, view.kind)
@@ -65,8 +64,7 @@ class ViewErasure:
     def __init__(self, context: Context, reached: ReachedView, condition: RowsCondition) -> None:
         self._context, self._view, self._condition = context, reached.view, condition
         self.table = context.tables.open(reached.stored, context.project.owner)
-        same_view(context, reached.view, self.table)
-        self._base = self.table.current()
+        self._base = same_view(context, reached.view, self.table)
 
     def find(self) -> dict[str, int]:
         """By file, how many of its rows go. Nothing is changed; what comes back is bounded by the view's files."""

@@ -4,7 +4,7 @@ is built. Pure values; JSON in table properties."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
@@ -17,6 +17,17 @@ LEFT = "tidegate.version-left"
 #: Table property of a version that is built.
 BUILDING = "tidegate.building"
 
+#: Table properties that are about a version's results, and not about the table.
+OF_RESULTS = (
+    "tidegate.stale",
+    "tidegate.retained-from",
+    "tidegate.retired",
+    "tidegate.retired-rows",
+    "tidegate.retention-checked",
+    "tidegate.changes-seen",
+    LEFT,
+)
+
 #: What a version's table says of its definition: what another version says instead.
 _OF_DEFINITION = (
     "tidegate.definition",
@@ -26,6 +37,28 @@ _OF_DEFINITION = (
     "tidegate.time-column",
     "tidegate.changes-seen",
 )
+
+
+#: What a view's commit says of each input that is a view, beside where it stood: which life of it was read.
+LIFE_OF_INPUT = "life"
+
+
+def replaced_below(summary: Mapping[str, str], life: Callable[[str], str | None]) -> str | None:
+    """The name of an input whose results are others than those that a view's commit with this summary was computed
+    from, so that no tick may continue it; None if there is none. `life`: of an input's results now, None if nothing is
+    stored of it. Commits of earlier releases do not say what they have read."""
+    inputs = json.loads(summary.get("tidegate.inputs") or "{}")
+    for name, entry in inputs.items():
+        read = entry.get(LIFE_OF_INPUT)
+        if read is not None and life(name) not in (None, read):
+            return str(name)
+    return None
+
+
+def says_lives(summary: Mapping[str, str], name: str) -> bool:
+    """Whether a view's commit with this summary says which life of the view `name` below it was computed from."""
+    inputs = json.loads(summary.get("tidegate.inputs") or "{}")
+    return name in inputs and LIFE_OF_INPUT in inputs[name]
 
 
 def next_of(name: str) -> str:

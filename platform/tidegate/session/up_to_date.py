@@ -23,6 +23,7 @@ from tidegate.ingest.sources.files import list_files
 from tidegate.ingest.sources.replay import fingerprint_of, stage_uri
 from tidegate.plan.column_changes import other_columns
 from tidegate.plan.events import Event, RunFinished, RunStarted, SourceFinished, SourceStarted, ViewFinished
+from tidegate.plan.versions import replaced_below
 from tidegate.project.disk import trouble
 from tidegate.project.object_store import read_json
 from tidegate.project.owner import OWNER
@@ -196,4 +197,10 @@ def _same_results(project: Project, view: View) -> bool:
         and is_of_view(view, table.properties)
         and other_columns(view, table.properties, partial(changes_in, project.storage)) is None
         and not table.properties.get(STALE)
+        and replaced_below(table.summary, partial(_life, project)) is None
     )
+
+
+def _life(project: Project, name: str) -> str | None:
+    table = load_table(project.storage, name)
+    return None if table is None else table.uuid

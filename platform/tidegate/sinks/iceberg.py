@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import TRIES, IcebergTable
+from tidegate.iceberg.attempt import TRIES
+from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import quote, string
 from tidegate.iceberg.protocol import AnswerLost, Commit, Conflict, GiveUp, Snapshot, Stored, drive
 from tidegate.iceberg.statement import StatementBranch

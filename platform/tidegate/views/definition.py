@@ -1,38 +1,72 @@
-"""Whether what is stored of a view is of its definition (R4)."""
+"""Whether what is stored of a view is of its definition, and of the present results below it (R4, E5)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
 from tidegate.plan.column_changes import other_columns
+from tidegate.plan.versions import replaced_below
 from tidegate.views.resolve import changes_of
 
 if TYPE_CHECKING:
+    from tidegate.iceberg.protocol import Snapshot
     from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
+    from tidegate.views.inputs import Pinned
 
-#: Table property: a view below whose results were replaced since these were computed (`versions/build.py`).
+#: Table property of results of an earlier release, whose commits do not say which results below they were computed
+#: from: a view below whose results were replaced since (`versions/build.py`).
 STALE = "tidegate.stale"
 
 
-def same_view(context: Context, view: View, table: StoredTable) -> None:
+def same_view(context: Context, view: View, table: StoredTable) -> Snapshot:
     """R4: TG506 if the results in `table` are of another definition, or of other columns of what the view reads (E3),
-    or of earlier results of a view below."""
+    or of earlier results of a view below. What the table said last in the reading that was checked: who commits on it
+    commits on these results, or not at all."""
+    now = table.current()
     properties = table.properties()
-    stale = properties.get(STALE)
     if not is_of_view(view, properties):
         what = f'the definition of "{view.name}" has changed since its results were computed'
     elif (other := other_columns(view, properties, partial(changes_of, context))) is not None:
         what = f'the results of "{view.name}" were computed before a change: {other}'
-    elif stale:
-        what = f'"{view.name}" was computed from earlier results of "{stale}", which was rebuilt'
+    elif (stale := stale_below(context, table, now)) is not None:
+        raise _stale(view, stale)
     else:
-        return
-    raise TidegateError(
+        return now
+    raise _other(view, what)
+
+
+def stale_below(context: Context, table: StoredTable, now: Snapshot) -> str | None:
+    """The view below whose present results are not those that the results in `table` were computed from. `now`: its
+    newest snapshot."""
+
+    def life(name: str) -> str | None:
+        below = context.opened(name)
+        return None if below is None else below.uuid
+
+    return replaced_below(now.summary, life) or table.property(STALE) or None
+
+
+def same_below(view: View, base: Snapshot, pinned: Sequence[Pinned]) -> None:
+    """TG506 if a commit on `base` would put what is computed from one version of a view below on what was computed from
+    another one (E5). As they were pinned, so that no swap can come in between."""
+    lives = {p.input.name: p.life for p in pinned}
+    stale = replaced_below(base.summary, lives.get)
+    if stale is not None:
+        raise _stale(view, stale)
+
+
+def _stale(view: View, below: str) -> TidegateError:
+    return _other(view, f'"{view.name}" was computed from earlier results of "{below}", which was rebuilt')
+
+
+def _other(view: View, what: str) -> TidegateError:
+    return TidegateError(
         "TG506",
         what,
         hint=f"tidegate apply {view.name} builds a new version beside the current one, and swaps it in; "

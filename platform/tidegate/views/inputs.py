@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import LATE, ON_TIME, quote, time_type
 from tidegate.plan.resets import Beyond, step_back
+from tidegate.plan.versions import LIFE_OF_INPUT
 from tidegate.sql.catalog.objects import Input, Relation, View
 from tidegate.tables.lives import changes_frame, current_rows
 from tidegate.watermark import Mark, SessionMark, TimeKind, window_is_closed
@@ -31,7 +32,7 @@ HIDDEN = (("_source_partition", "string"), ("_offset", "bigint"), ("_arrival", "
 class Pinned:
     """One input of a view at one snapshot. `table`: its identifier, None if nothing is stored of it yet; `columns`:
     those of a view with the types that Spark gives them. `earlier`: the snapshot may be one from before columns were
-    added. `opened`: that table, as it was found."""
+    added. `opened`: that table, as it was found; `life`: of a view's results, as of the snapshot (E5)."""
 
     input: Input
     source: Relation | View
@@ -40,6 +41,7 @@ class Pinned:
     snapshot: Snapshot
     earlier: bool = False
     opened: StoredTable | None = field(default=None, compare=False, repr=False)
+    life: str | None = None
 
     @property
     def mark(self) -> Mark:
@@ -189,8 +191,12 @@ def final_now(rows: DataFrame, view: View, summary: Mapping[str, str]) -> DataFr
 
 def positions(pinned: Sequence[Pinned]) -> str:
     """What the summary of a view's commit says about its inputs, as JSON: for each name the `snapshot` that was read,
-    and the `commit`, the newest snapshot of tidegate's own (others' maintenance changes no rows)."""
-    found = {p.input.name: {"snapshot": p.snapshot.id, "commit": p.snapshot.commit} for p in pinned}
+    the `commit`, the newest snapshot of tidegate's own (others' maintenance changes no rows), and the `life` of a view,
+    which another version of it ends (E5)."""
+    found: dict[str, dict[str, int | str | None]] = {}
+    for p in pinned:
+        found[p.input.name] = {"snapshot": p.snapshot.id, "commit": p.snapshot.commit}
+        found[p.input.name] |= {} if p.life is None else {LIFE_OF_INPUT: p.life}
     return json.dumps(found, sort_keys=True)
 
 

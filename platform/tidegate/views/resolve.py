@@ -39,8 +39,10 @@ def pin(context: Context, view: View) -> tuple[Pinned, ...]:
             if isinstance(source, Relation) and source.name in context.foreign:
                 require_lent(context, source, table)
             snapshot = Snapshot(None, {}) if log is None else _current(context, source, log)
+            # From the same reading of the metadata.
+            life = log.uuid if log is not None and isinstance(source, View) else None
             columns = _columns_of(context, source)
-            found[entry.name] = Pinned(entry, source, columns, table, snapshot, opened=log)
+            found[entry.name] = Pinned(entry, source, columns, table, snapshot, opened=log, life=life)
         pinned.append(replace(found[entry.name], input=entry))
     return tuple(pinned)
 

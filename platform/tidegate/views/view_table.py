@@ -28,6 +28,7 @@ from tidegate.iceberg.protocol import (
     Found,
     Snapshot,
     Stored,
+    continued,
     drive,
 )
 from tidegate.iceberg.tables import with_columns
@@ -43,7 +44,7 @@ from tidegate.plan.versions import BUILDING, VersionInBuilding
 from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, Way
 from tidegate.sql.dialect.inner_names import LOST
 from tidegate.tasks.writer import WriteTask, run_task
-from tidegate.views.definition import same_view
+from tidegate.views.definition import same_below, same_view
 from tidegate.views.inputs import Pinned, pending, positions
 from tidegate.views.over import CARRIED, carried_type, missing_totals
 from tidegate.views.over import evaluate as evaluate_over
@@ -111,7 +112,8 @@ class ViewTable:
             new = replace(new, properties={**new.properties, BUILDING: building.to_text()})
             context.tables.make_version(new, context.identifier(view.name), building.number, start)
         self.table = context.tables.open(identifier, owner)
-        same_view(context, view, self.table)
+        self._snapshot = same_view(context, view, self.table)
+        self._life = self.table.uuid
         self._columns = [name for name, _ in view_columns(view, columns)]
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
         bounds = ("_window_end", "_tick")
@@ -126,8 +128,6 @@ class ViewTable:
                 target,
                 lambda schema: missing_totals(name, wanted, schema.field(name).type),
             )
-        self._snapshot = self.table.current()
-        self._life = self.table.uuid
         self._upto: int | None = None
         planned = tick_stages(context.catalog, view, context.project.storage.namespace_of)
         self._stages = context.stages(planned)
@@ -160,6 +160,7 @@ class ViewTable:
         started = time.monotonic()
         self._snapshot = base
         pinned = pin(self._context, self.view)
+        same_below(self.view, base, pinned)
         stepped = self._step_back(base, pinned)
         base = self._snapshot
         clock = clock_of(self.view, pinned)
@@ -211,7 +212,7 @@ class ViewTable:
             "tidegate.open": str(opened),
         }
         kept = (*AMENDMENT, RESETS, GAPS, *([] if cut.again else [BEYOND]))
-        summary |= {key: base.summary[key] for key in kept if key in base.summary}
+        summary = continued(base, summary | {key: base.summary[key] for key in kept if key in base.summary})
         summary |= followed({p.input.name: p.snapshot.summary for p in cut.pinned}) | tick.summary | gap
         if lost := (base.integer(LOST_TOTALS) or 0) + sum(f.get("counted", 0) for f in tick.files):
             summary[LOST_TOTALS] = str(lost)

@@ -32,14 +32,14 @@ from tests.inprocess.stored.files import (
 from tests.inprocess.stored.merge import merged
 from tests.inprocess.stored.upkeep import InProcessUpkeep
 from tests.inprocess.stored.versions import OWN, make_version, swapped
-from tidegate.iceberg.attempt import overtaken
-from tidegate.iceberg.commit import TRIES, committed, require_owner
+from tidegate.iceberg.attempt import TRIES, committed, overtaken
+from tidegate.iceberg.commit import require_owner
 from tidegate.iceberg.data_files import packed_bounds, target_in
 from tidegate.iceberg.layout import ON_TIME, NewTable
 from tidegate.iceberg.merge import Merge
-from tidegate.iceberg.protocol import AnswerLost, Conflict, Found, Snapshot, Stored, standing
+from tidegate.iceberg.protocol import AnswerLost, Conflict, Found, Snapshot, Stored, continued, standing
 from tidegate.iceberg.table_change import TableChange
-from tidegate.iceberg.versions.swap import DATA_PATH, VersionStart, VersionSwap
+from tidegate.iceberg.versions.swap import DATA_PATH, BuiltVersion, VersionStart, VersionSwap
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known
@@ -253,11 +253,13 @@ class InProcessTable:
         return self._commit(new, gone, summary, base, change)
 
     def swap(self, version: str, swap: VersionSwap, base: Snapshot) -> int:
-        made = self._tables.catalog.open(_parts(version))
-        at = made.current_snapshot()
-        new = [] if at is None else [task.file for task in files_of(made, at.snapshot_id)]
-
         def attempt(_: Snapshot) -> Stored | Conflict | AnswerLost:
+            beside = self._tables.open(version)
+            found = BuiltVersion(beside.uuid, beside.current().id, beside.properties())
+            swap.require_as_checked(self.identifier, self.properties(), found)
+            made = self._tables.catalog.open(_parts(version))
+            at = swap.built.snapshot
+            new = [] if at is None else [task.file for task in files_of(made, at)]
             first = partial(swapped, version=made, swap=swap)
             return self._attempt(new, self._files_at(base), swap.summary, base, first)
 
@@ -292,7 +294,7 @@ class InProcessTable:
             change = self._table.transaction()
             if first is not None:
                 first(change)
-            with change.update_snapshot(snapshot_properties=dict(summary)).overwrite() as update:
+            with change.update_snapshot(snapshot_properties=continued(base, summary)).overwrite() as update:
                 own = update.snapshot_id
                 for file in {file.file_path: file for file in gone}.values():
                     update.delete_data_file(file)

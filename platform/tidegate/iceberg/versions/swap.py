@@ -8,10 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import NewTable, quote
+from tidegate.iceberg.protocol import LIFE
 from tidegate.iceberg.table_commit import put
 from tidegate.iceberg.versions.numbering import highest, numbered, partitioned
 from tidegate.jvm.java import java_class, json_mapper
+from tidegate.plan.versions import BUILDING, GENERATION, OF_RESULTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,35 +26,59 @@ DATA_PATH = "write.data.path"
 #: Nobody may delete the files of a version that is being built, since they become the table's.
 KEEP_FILES = {"gc.enabled": "false"}
 #: What a version needs while it is built, and a table does not have.
-_OF_BUILDING = (VERSION, DATA_PATH, *KEEP_FILES)
+_OF_BUILDING = (VERSION, BUILDING, DATA_PATH, *KEEP_FILES)
 
 _ICEBERG = "org.apache.iceberg."
 
 
 @dataclass(frozen=True)
+class BuiltVersion:
+    """The table of a version in one reading of its metadata: `uuid`, newest snapshot and properties."""
+
+    uuid: str
+    snapshot: int | None
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class VersionSwap:
     """How a version takes its table's place. `tag`: what the rows of before are called from then on; `properties` to
-    set, `removed` to remove; `summary`: what the commit says."""
+    set, `removed` to remove; `summary`: what the commit says. `before`: the properties of the table that all this was
+    made for; `built`: the version that was found complete."""
 
     tag: str
     properties: Mapping[str, str]
     removed: tuple[str, ...]
     summary: Mapping[str, str]
+    before: Mapping[str, str]
+    built: BuiltVersion
 
     @classmethod
     def of(
         cls,
         tag: str,
         before: Mapping[str, str],
-        version: Mapping[str, str],
+        built: BuiltVersion,
         facts: Mapping[str, str],
         summary: Mapping[str, str],
     ) -> VersionSwap:
-        """With all properties that the table of the version has, and `facts`, but for those of building. What only the
-        results of before have said is removed."""
-        properties = {k: v for k, v in version.items() if k not in _OF_BUILDING} | dict(facts)
-        own = tuple(k for k in before if k.startswith("tidegate.") and k not in properties)
-        return cls(tag, properties, own, summary)
+        """With what the table of the version says of its results, and `facts`. What only the results of before have
+        said is removed; what belongs to the table stays: its owner, marks of erasures, settings of Iceberg (X3, E9)."""
+        said = {k: v for k, v in built.properties.items() if k not in _OF_BUILDING}
+        properties = {k: v for k, v in said.items() if k.startswith("tidegate.") or k not in before}
+        properties |= dict(facts)
+        gone = tuple(k for k in OF_RESULTS if k in before and k not in properties)
+        # No other swap of this table has this number of a tick.
+        life = f"{properties[GENERATION]}/{summary['tidegate.tick']}"
+        return cls(tag, properties, gone, {**summary, LIFE: life}, dict(before), built)
+
+    def require_as_checked(self, table: str, own: Mapping[str, str], found: BuiltVersion) -> None:
+        """Raise TG502 if the table or the version is another one than this swap was made of, or if the version is none:
+        its files would be deleted with it. `own`: the table's properties."""
+        whole = {VERSION: self.properties[GENERATION], **KEEP_FILES}
+        is_version = whole.items() <= found.properties.items()
+        if not is_version or found != self.built or dict(own) != self.before:
+            raise overtaken(table)
 
 
 @dataclass(frozen=True)
@@ -90,7 +117,9 @@ def make_version(
     java_schema = parsers[0].fromJson(json.dumps(schema))
     spec = parsers[1].fromJson(java_schema, json.dumps(partitioned(specs, schema, new.partitions)))
     builder = java_class(jvm, _ICEBERG + "TableMetadata").buildFrom(before)
-    builder = builder.setCurrentSchema(java_schema, max(highest(schema), int(before.lastColumnId())))
+    # Not below what the table has given: a later column gets an id that none has had there (E2).
+    last = max(highest(schema), int(before.lastColumnId()), int(known.lastColumnId()))
+    builder = builder.setCurrentSchema(java_schema, last)
     builder = builder.setDefaultPartitionSpec(spec)
     facts = {VERSION: str(number), DATA_PATH: f"{of.location()}/data"}
     done = builder.setProperties(_java_map(jvm, facts)).build()

@@ -40,7 +40,7 @@ from tidegate.plan.view_stages import CompareStage, RevisionStage, SliceStage, S
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.tasks.writer import WriteTarget
 from tidegate.views.amend.comparison import AmendmentComparison
-from tidegate.views.definition import same_view
+from tidegate.views.definition import same_below, same_view
 from tidegate.views.inputs import Pinned
 from tidegate.views.resolve import pin
 from tidegate.views.revisions.amend_ranges import candidates, clip
@@ -134,9 +134,9 @@ class _Amendment:
         self._context, self._spark, self._view, self._stored = context, context.spark, view, stored
         self._scope, self._dry_run, self._at, self._notify = scope, dry_run, at, notify
         self._table = context.tables.open(stored, context.project.owner)
-        same_view(context, view, self._table)
-        self._base: Snapshot = self._table.current()
+        self._base: Snapshot = same_view(context, view, self._table)
         self._pinned: tuple[Pinned, ...] = pin(context, view)
+        same_below(view, self._base, self._pinned)
         self._notes: list[str] = []
         self._target: WriteTarget | None = None
         namespace = context.project.storage.namespace_of

@@ -18,7 +18,7 @@ from tidegate.plan.column_changes import other_columns
 from tidegate.plan.versions import current_version, tag_of
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import View
-from tidegate.views.definition import STALE
+from tidegate.views.definition import stale_below
 from tidegate.views.resolve import changes_of
 from tidegate.views.versions.build import NEXT, VersionBuild, clear_left, finish
 
@@ -108,12 +108,12 @@ def _why(context: Context, view: View, changed: set[str]) -> str | None:
     if stored is None:
         return None
     table = context.tables.open(stored)
-    properties = table.properties()
+    now, properties = table.current(), table.properties()
     if not is_of_view(view, properties):
         return "its definition has changed"
     if (other := other_columns(view, properties, partial(changes_of, context))) is not None:
         return f"it was computed before a change: {other}"
-    below = sorted(changed & set(view.reads)) or list(filter(None, [table.property(STALE)]))
+    below = sorted(changed & set(view.reads)) or list(filter(None, [stale_below(context, table, now)]))
     return f"it reads {', '.join(below)}" if below else None
 
 

@@ -8,14 +8,16 @@ Readers see the one or the other. The earlier results stay readable under a tag.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
+from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import is_of_view
-from tidegate.iceberg.versions.swap import VersionStart, VersionSwap
+from tidegate.iceberg.versions.swap import BuiltVersion, VersionStart, VersionSwap
 from tidegate.plan.gaps import same_scale
 from tidegate.plan.stages import rebuild_stages
 from tidegate.plan.versions import (
@@ -28,6 +30,7 @@ from tidegate.plan.versions import (
     cuts,
     next_number,
     next_of,
+    says_lives,
     tag_of,
     with_kept,
 )
@@ -64,13 +67,16 @@ class VersionBuild:
         self._stages = context.stages(
             rebuild_stages(context.catalog, view, context.project.storage.namespace_of)
         )
+        self._begin()
+
+    def _begin(self) -> None:
         known = self._unfinished()
         if known is None:
-            context.forget_next(view.name)
+            self._context.forget_next(self._view.name)
             known = self._begun()
         self.mark = known
         # Until its last slice it holds what is final, whatever else it shows then.
-        self.table = ViewTable(context, self._early(), self._beside, known, start)
+        self.table = ViewTable(self._context, self._early(), self._beside, known, self._start)
 
     def _early(self) -> View:
         view = self._view
@@ -125,7 +131,12 @@ class VersionBuild:
         return self.table.frontier()
 
     def advance(self) -> bool:
-        """Compute the next slice; False once it has come to where its inputs are."""
+        """Compute the next slice; False once it has come to where its inputs are. Begins anew if what it reads was
+        replaced meanwhile. Raises TG502 if another version has taken the place of the one that this one is to
+        replace."""
+        self._require_next()
+        if self.mark.inputs != self._lives():
+            self._begin()
         before = self.frontier()
         upto = self.mark.following(before)
         if upto is not None:
@@ -133,23 +144,40 @@ class VersionBuild:
             if self.frontier() != before:
                 return True
         if self.table.view is not self._view:
-            self.table = ViewTable(self._context, self._view, self._beside)
+            self.table = ViewTable(self._context, self._view, self._beside, self.mark)
         self.table.tick()
         return False
 
+    def _require_next(self) -> None:
+        """Raise TG502 unless it is still the next version of the one that is current, as it was begun: nobody else has
+        swapped, or dropped it, or begun another one in its place."""
+        self.current.refresh()
+        if self.current.uuid != self.mark.of or not self._context.tables.exists(self._beside):
+            raise overtaken(self.current.identifier)
+
     def swapped(self, facts: Mapping[str, str] | None = None) -> bool:
-        """Put it in the place of the current version, in one commit; False if that one has got further meanwhile.
-        `facts`: more table properties. Raises TG508 if the catalog is a folder and somebody writes the view."""
+        """Put it in the place of the current version, in one commit; False if that one has got further meanwhile, or
+        if what it reads was replaced. `facts`: more table properties. Raises TG502 as `advance`, and TG508 if the
+        catalog is a folder and somebody writes the view."""
         name = self._view.name
         # A catalog that is a folder has nothing but leases to keep two processes apart.
         alone = self._context.project.storage.settings.catalog.type == "hadoop"
         with self._context.lease(name, "" if alone else "$swap"):
+            self._require_next()
             base = self.current.current()
-            stood, own = base.integer("tidegate.frontier"), self.frontier()
+            if self.current.uuid != self.mark.of or self.mark.inputs != self._lives():
+                return False
+            beside = self._context.tables.open(self._beside)
+            newest = beside.current()
+            # In one reading: what is checked here is what is swapped in, and nothing else.
+            built = BuiltVersion(beside.uuid, newest.id, beside.properties())
+            if VersionInBuilding.of_text(beside.property(BUILDING)) != self.mark:
+                raise overtaken(self.current.identifier)
+            stood, own = base.integer("tidegate.frontier"), newest.integer("tidegate.frontier")
             if stood is not None and (own is None or own < stood):
                 return False
             try:
-                self._stages.carry_out(SwapStage, lambda _: self._swap(base, facts or {}))
+                self._stages.carry_out(SwapStage, lambda _: self._swap(base, newest, built, facts or {}))
             except TidegateError as error:
                 if error.code != "TG502":
                     raise
@@ -157,16 +185,12 @@ class VersionBuild:
         self._context.forget_next(name)
         return True
 
-    def _swap(self, base: Snapshot, more: Mapping[str, str]) -> None:
-        """`base`: the current version, as it was looked at."""
+    def _swap(self, base: Snapshot, newest: Snapshot, built: BuiltVersion, more: Mapping[str, str]) -> None:
+        """`base`: the current version, as it was looked at; `newest`: the next one, whose table is `built`."""
         context, view = self._context, self._view
         for reader in readers_of(context.catalog, view.name):
             context.require_own(reader.name)
-            # First: were this one killed behind the swap, they would go on from results that are not there any more.
-            if (stored := context.stored(reader.name)) is not None:
-                context.tables.open(stored).set_properties({STALE: view.name})
-        before, beside = self.current.properties(), context.tables.open(self._beside)
-        newest = beside.current()
+        before = self.current.properties()
         frontier = view.kind.format(base.integer("tidegate.frontier"))
         until = context.clock().astimezone(UTC).isoformat(timespec="seconds")
         facts = {GENERATION: str(self.mark.number), HIGHEST: str(self.mark.number), **more}
@@ -175,9 +199,28 @@ class VersionBuild:
         # Higher than both: nobody takes this commit for one that he has seen (`protocol.stands`).
         tick = max(one.integer("tidegate.tick") or 0 for one in (base, newest)) + 1
         summary = {k: v for k, v in newest.facts.items() if k != PARTIAL} | {"tidegate.tick": str(tick)}
-        properties = {k: v for k, v in beside.properties().items() if k != BUILDING}
-        swap = VersionSwap.of(tag_of(current_version(before)), before, properties, facts, summary)
-        self.current.swap(self._beside, swap, base)
+        swap = VersionSwap.of(tag_of(current_version(before)), before, built, facts, summary)
+        with self._marked_stale():
+            self.current.swap(self._beside, swap, base)
+
+    @contextmanager
+    def _marked_stale(self) -> Iterator[None]:
+        """Around the swap: readers whose commits do not say which results they were computed from have a mark that they
+        have to be computed anew. It is there before: were this one killed behind the swap, they would go on from
+        results that are not there any more."""
+        context, name, marked = self._context, self._view.name, []
+        for reader in readers_of(context.catalog, name):
+            if (table := context.opened(reader.name)) is None:
+                continue
+            if not says_lives(table.current().summary, name):
+                marked.append((table, table.property(STALE) or ""))
+                table.set_properties({STALE: name})
+        try:
+            yield
+        except TidegateError:
+            for table, before in marked:
+                table.set_properties({STALE: before})
+            raise
 
 
 def clear_left(context: Context, view: View) -> None:
