@@ -26,8 +26,8 @@ GUARDS = (
         "E5",
         "A new version of a view is swapped in once its frontier has reached that of the current one.",
         "views/versions/build.py",
-        "if stood is not None and (own is None or own < stood):",
-        "if False:",
+        "return stood is not None and (own is None or own < stood)",
+        "return False",
         (f"{_VERSIONS}::test_E5_the_current_version_ticks_on_and_the_swap_waits_for_its_frontier",),
     ),
     Guard(
@@ -164,6 +164,15 @@ GUARDS = (
         "if not is_version or found != self.built or dict(own) != self.before:",
         "if False:",
         ("tests/inprocess/test_conformance_versions.py::test_E5_only_what_was_checked_is_swapped_in",),
+    ),
+    Guard(
+        "next-needs",
+        "R5",
+        "No row is removed that the slices to come of a version that is built read.",
+        "views/retention.py",
+        "found = list(_needs_of_next(context, source))",
+        "found: list[tuple[str, int]] = []",
+        ("tests/views/test_version_builds.py::test_R4_slices_that_close_no_window_are_passed_over",),
     ),
     Guard(
         "healthy-period",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import TRIES, attempted, committed, overtaken
 from tidegate.iceberg.conditions import all_rows, closed_between, nobodys
-from tidegate.iceberg.data_files import content_file, schema_in, target_in
+from tidegate.iceberg.data_files import content_file, in_spec, schema_in, target_in
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.planned import AddedFiles, Content, JavaManifests, Planned, as_plain
 from tidegate.iceberg.protocol import (
@@ -318,9 +318,9 @@ class IcebergTable:
         mapper = json_mapper(self._jvm)
         parser = java_class(self._jvm, "org.apache.iceberg.ContentFileParser")
         spec = self._table.spec()
-        number = spec.specId()
+        number, ids = spec.specId(), [field.fieldId() for field in spec.fields()]
         for file in files:
-            text = json.dumps({**file, "spec-id": number})
+            text = json.dumps(in_spec(file, number, ids))
             update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
         for key, value in continued(base, summary).items():
             update = update.set(key, value)

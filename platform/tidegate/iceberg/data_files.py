@@ -13,9 +13,11 @@ from tidegate.tasks.writer import WriteTarget
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tidegate.project import Storage
+
+    Content = Mapping[str, Any]
 
 
 def content_file(file: dict[str, Any], target: WriteTarget) -> dict[str, Any]:
@@ -41,6 +43,14 @@ def content_file(file: dict[str, Any], target: WriteTarget) -> dict[str, Any]:
         "lower-bounds": low,
         "upper-bounds": high,
     }
+
+
+def in_spec(file: Content, number: int, fields: Sequence[int]) -> Content:
+    """`content_file` for a table's partition spec of this number, whose fields have these ids: those of a view whose
+    window ends have become another column have others than 1000 and 1001 (E2). A value under an id that the spec does
+    not have would be NULL, and filters would leave out its file."""
+    values = file["partition"].values()
+    return {**file, "spec-id": number, "partition": dict(zip(map(str, fields), values, strict=False))}
 
 
 def packed_bounds(file: dict[str, Any], target: WriteTarget) -> Iterator[tuple[int, bytes, bytes]]:

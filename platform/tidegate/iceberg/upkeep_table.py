@@ -91,6 +91,8 @@ class SparkUpkeep:
 
     def remove_orphans(self, older_than_ms: int) -> int:
         removed = 0
+        # What was committed since this handle was read is no orphan.
+        self.table.current()
         with self._actions() as actions:
             for folder in ("data", "metadata"):
                 action = actions.deleteOrphanFiles(self.table.java).location(

@@ -24,6 +24,7 @@ from tidegate.runtime.lease import lease
 from tidegate.store import sqlite_catalog
 from tidegate.store.folder_catalog import is_of_folder
 from tidegate.store.metadata import load_table, table_names
+from tidegate.views.versions.build import NEXT
 
 if TYPE_CHECKING:
     from tidegate.project import Project
@@ -111,4 +112,7 @@ def _nobody_writes(project: Project, storage: Storage) -> Iterator[None]:
     with ExitStack() as held:
         for name in sorted(names):
             held.enter_context(lease(project.state_dir / "locks" / namespace, name))
+        for view in catalog.views:
+            # Its next version is built under a lease of its own.
+            held.enter_context(lease(project.state_dir / "locks" / namespace, view.name + NEXT))
         yield

@@ -24,6 +24,7 @@ from tidegate.sql.catalog.objects import Sink, SystemTable, View, reads
 from tidegate.sql.resolve.hidden import hidden_name
 from tidegate.sql.statements import statements as st
 from tidegate.views.retention import state_upkeep
+from tidegate.views.versions.build import NEXT
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
@@ -190,7 +191,7 @@ def _(statement: st.Drop, context: Context) -> Result:
             hint=f"DROP MATERIALIZED VIEW {readers[0]} first",
         )
     gates = orphaned_gates(context, found)
-    with context.lease(found.name):
+    with context.lease(found.name), context.lease(found.name, NEXT):
         ask_to_drop(context, found.name, [found.name, *gates], statement.location)
         context.forget(found.name)
     for gate in gates:

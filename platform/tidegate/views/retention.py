@@ -3,11 +3,13 @@ tables WITH TTL: rows go when they have expired (T2) and no view needs them any 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import is_of_view
 from tidegate.iceberg.progress import LogPosition
 from tidegate.ingest.ingest import Log
 from tidegate.plan.gaps import RETAINED_FROM, Hole, edge_of, hole, same_scale
@@ -18,6 +20,7 @@ from tidegate.plan.upkeep_stages import (
     cleanup_stages,
     expiry_stages,
 )
+from tidegate.plan.versions import next_of
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.store.positions import read_position
@@ -47,7 +50,7 @@ def needed_from(context: Context, source: Relation | View) -> int | None:
 
 def needs(context: Context, source: Relation | View) -> list[tuple[str, int]]:
     """By view that reads it, the lowest event time that it may still read (see `needed_from`)."""
-    found = []
+    found = list(_needs_of_next(context, source))
     for view in context.catalog.readers(source.name):
         for entry in view.inputs:
             if entry.name.casefold() != source.name.casefold():
@@ -211,6 +214,25 @@ def _table(context: Context, name: str) -> Relation:
             hint="only tables WITH TTL are cleaned up",
         )
     return found
+
+
+def _needs_of_next(context: Context, source: Relation | View) -> Iterator[tuple[str, int]]:
+    """As `needs`, of the versions of views that are built: what the slices to come read (E5)."""
+    for view in context.catalog.views:
+        beside = context.opened(next_of(view.name))
+        if beside is None or not context.is_building(view.name):
+            continue
+        properties, frontier = beside.properties(), beside.current().integer("tidegate.frontier")
+        names = {name.casefold() for name in json.loads(properties.get("tidegate.inputs") or "[]")}
+        if source.name.casefold() not in names:
+            continue
+        lows = [one.low for one in view.inputs if one.name.casefold() == source.name.casefold()]
+        kind = source.kind if isinstance(source, View) else source.watermark and source.watermark.kind
+        known = is_of_view(view, properties) and view.open_sql is None and same_scale(kind or None, view.kind)
+        if frontier is None or not known or None in lows:
+            yield view.name, EVERYTHING
+        else:
+            yield view.name, frontier + min(low for low in lows if low is not None)
 
 
 def _needs(context: Context, source: Relation | View, view: View, entry: Input) -> int:

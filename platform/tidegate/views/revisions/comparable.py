@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tidegate.iceberg.protocol import LIFE
 from tidegate.plan.gaps import RETAINED_FROM, gaps
 from tidegate.sql.catalog.objects import Relation
 from tidegate.tables.lives import state_identifier
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Lookups that changed more often than this, and amendments older than so many, are compared for the newest only.
 SHOWN_STATES = 8
+#: In the summary of a swap: the stretches of the frontier over which the lookups of a version's slices stood still.
+SLICES_READ = "tidegate.slices-read"
 #: Windows that end after the first tick, and at the second or before.
 Range = tuple[int | None, int]
 _NO_LATE: Mapping[str, int] = MappingProxyType({})
@@ -176,13 +179,19 @@ def _states(
 ) -> list[tuple[int | None, int | None, dict[str, int | None]]]:
     """(after, up to, snapshot of each lookup) of the stretches of a view's frontier over which its lookups stood still;
     the last one is open at its end."""
-    summaries = table.summaries()
-    known = sorted((s for s in summaries if "tidegate.tick" in s), key=lambda s: int(s["tidegate.tick"]))
+    # Not what an earlier version has read (E5): its snapshots are kept under a tag.
+    life = table.current().summary.get(LIFE)
+    summaries = [s for s in table.summaries() if s.get(LIFE) == life and "tidegate.tick" in s]
+    known = sorted(summaries, key=lambda s: int(s["tidegate.tick"]))
     # Before there was a frontier nothing was closed.
     ticks = [s for s in known if "tidegate.frontier" in s]
     found: list[tuple[int | None, int | None, dict[str, int | None]]] = []
     after: int | None = None
-    if int(known[0]["tidegate.tick"]) > 1 and known[0] is ticks[0]:
+    if SLICES_READ in known[0]:
+        # Its first commit was a swap, and the commits of its slices have gone with the table that it was built in.
+        found = [(first, last, states) for first, last, states in json.loads(known[0][SLICES_READ])]
+        after, ticks = int(ticks[0]["tidegate.frontier"]), ticks[1:]
+    elif int(known[0]["tidegate.tick"]) > 1 and known[0] is ticks[0]:
         # Where the oldest tick that we know of began was in a snapshot that is gone.
         after = int(ticks[0]["tidegate.frontier"])
         notes.append(
@@ -202,6 +211,16 @@ def _states(
         notes.append(f"lookups changed {len(found) - 1} times: compared for their newest {most} states")
         found = found[-most:]
     return [*found[:-1], (found[-1][0], None, found[-1][2])]
+
+
+def slices_read(table: StoredTable, view: View) -> dict[str, str]:
+    """What the swap of a version says of the lookups that its slices have read, of its own table."""
+    names = [entry.name for entry in view.inputs if entry.lookup]
+    if not names or table.current().integer("tidegate.frontier") is None:
+        return {}
+    frontier = table.current().integer("tidegate.frontier")
+    found = _states(table, names, [], None)
+    return {SLICES_READ: json.dumps([*found[:-1], (found[-1][0], frontier, found[-1][2])])}
 
 
 def _readable(

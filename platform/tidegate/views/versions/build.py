@@ -11,13 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
+
+from pyarrow.fs import FileSelector
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import is_of_view
 from tidegate.iceberg.versions.swap import BuiltVersion, VersionStart, VersionSwap
+from tidegate.plan.closing import commits
+from tidegate.plan.column_changes import other_columns
 from tidegate.plan.gaps import same_scale
 from tidegate.plan.stages import rebuild_stages
 from tidegate.plan.versions import (
@@ -38,17 +43,23 @@ from tidegate.plan.view_stages import SwapStage
 from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.views.definition import STALE
-from tidegate.views.resolve import pin
+from tidegate.views.inputs import positions
+from tidegate.views.resolve import changes_of, pin, standing
+from tidegate.views.revisions.comparable import slices_read
 from tidegate.views.view_table import PARTIAL, ViewTable
+from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from tidegate.iceberg.protocol import Snapshot
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
 
 #: A slice reads so many rows or more, and a version has so many slices at most.
 ROWS_OF_A_SLICE, SLICES = 1_000_000, 100
 #: The part of a view's work that its next version is.
 NEXT = "$next"
+#: For so long nobody takes a file that no snapshot names for an orphan.
+_SAFE = timedelta(hours=12)
 #: How often a swap gives way to a tick of the current version.
 _TRIES = 20
 
@@ -90,17 +101,14 @@ class VersionBuild:
         mark = VersionInBuilding.of_text(properties.get(BUILDING))
         if mark is None or not is_of_view(self._view, properties):
             return None
+        changes = partial(changes_of, self._context)
         same = mark.of == self.current.uuid and mark.inputs == self._lives()
-        return mark if same else None
+        return mark if same and other_columns(self._view, properties, changes) is None else None
 
     def _lives(self) -> dict[str, str]:
-        found = {}
-        for name in self._view.reads:
-            source = self._context.catalog.get(name)
-            table = self._context.opened(name) if isinstance(source, View) else None
-            if table is not None:
-                found[name] = table.uuid
-        return found
+        """Of all that it reads, logs and tables, too: what was made anew has other rows."""
+        tables = {name: self._context.opened(name) for name in self._view.reads}
+        return {name: table.uuid for name, table in tables.items() if table is not None}
 
     def _begun(self) -> VersionInBuilding:
         number = next_number(self.current.properties())
@@ -126,6 +134,11 @@ class VersionBuild:
             return ()
         return cuts([(file["greatest"], file["rows"]) for file in files], ROWS_OF_A_SLICE, SLICES)
 
+    @property
+    def name(self) -> str:
+        """Of the view."""
+        return self._view.name
+
     def frontier(self) -> int | None:
         """Up to where its results are final."""
         return self.table.frontier()
@@ -134,15 +147,20 @@ class VersionBuild:
         """Compute the next slice; False once it has come to where its inputs are. Begins anew if what it reads was
         replaced meanwhile. Raises TG502 if another version has taken the place of the one that this one is to
         replace."""
-        self._require_next()
+        with self._as_next():
+            return self._advanced()
+
+    def _advanced(self) -> bool:
         if self.mark.inputs != self._lives():
             self._begin()
         before = self.frontier()
         upto = self.mark.following(before)
-        if upto is not None:
+        while upto is not None:
             self.table.tick(upto)
             if self.frontier() != before:
                 return True
+            # No window ends in this slice.
+            upto = self.mark.following(upto)
         if self.table.view is not self._view:
             self.table = ViewTable(self._context, self._view, self._beside, self.mark)
         self.table.tick()
@@ -152,8 +170,21 @@ class VersionBuild:
         """Raise TG502 unless it is still the next version of the one that is current, as it was begun: nobody else has
         swapped, or dropped it, or begun another one in its place."""
         self.current.refresh()
-        if self.current.uuid != self.mark.of or not self._context.tables.exists(self._beside):
+        beside = self._context.opened(next_of(self._view.name))
+        if self.current.uuid != self.mark.of or beside is None or beside.uuid != self.table.table.uuid:
             raise overtaken(self.current.identifier)
+
+    @contextmanager
+    def _as_next(self) -> Iterator[None]:
+        """Work on it. What Iceberg says of a table that somebody else has dropped or made anew meanwhile is TG502."""
+        self._require_next()
+        try:
+            yield
+        except TidegateError:
+            raise
+        except Exception:
+            self._require_next()
+            raise
 
     def swapped(self, facts: Mapping[str, str] | None = None) -> bool:
         """Put it in the place of the current version, in one commit; False if that one has got further meanwhile, or
@@ -162,8 +193,7 @@ class VersionBuild:
         name = self._view.name
         # A catalog that is a folder has nothing but leases to keep two processes apart.
         alone = self._context.project.storage.settings.catalog.type == "hadoop"
-        with self._context.lease(name, "" if alone else "$swap"):
-            self._require_next()
+        with self._context.lease(name, "" if alone else "$swap"), self._as_next():
             base = self.current.current()
             if self.current.uuid != self.mark.of or self.mark.inputs != self._lives():
                 return False
@@ -173,8 +203,7 @@ class VersionBuild:
             built = BuiltVersion(beside.uuid, newest.id, beside.properties())
             if VersionInBuilding.of_text(beside.property(BUILDING)) != self.mark:
                 raise overtaken(self.current.identifier)
-            stood, own = base.integer("tidegate.frontier"), newest.integer("tidegate.frontier")
-            if stood is not None and (own is None or own < stood):
+            if self._is_behind(base, newest) or self._has_lost_files(beside):
                 return False
             try:
                 self._stages.carry_out(SwapStage, lambda _: self._swap(base, newest, built, facts or {}))
@@ -185,13 +214,53 @@ class VersionBuild:
         self._context.forget_next(name)
         return True
 
+    def _kind(self) -> TimeKind:
+        """What the frontier of the current version counts in."""
+        return TimeKind[self.current.property("tidegate.time-kind") or self._view.kind.name]
+
+    def _is_behind(self, base: Snapshot, newest: Snapshot) -> bool:
+        """Whether readers would go back by a swap (E5): in time, or, where no time of both can be compared, because it
+        has not read all that there is (O1). `base`: the current version; `newest`: the next one."""
+        view = self._view
+        stood, own = base.integer("tidegate.frontier"), newest.integer("tidegate.frontier")
+        if view.clock is not None and self._kind().same_ticks(view.kind):
+            return stood is not None and (own is None or own < stood)
+        now = commits(positions(standing(self._context, view)))
+        return commits(newest.summary.get("tidegate.inputs")) not in ({}, now)
+
+    def _has_lost_files(self, beside: StoredTable) -> bool:
+        """Whether files of a version that was begun long ago are gone, which it then begins anew: no snapshot of the
+        view's table names them, so an earlier release, or whoever else removes orphans, takes them for some."""
+        now = self._context.clock()
+        if now - datetime.fromisoformat(self.mark.started) < _SAFE:
+            return False
+        files = self._context.tables.upkeep(beside.identifier).data_files("_tick").select("file_path")
+        # Bounded: a path for each file of the version.
+        folder = self.current.location.partition(":")[2].strip("/") + "/data/"
+        wanted = {row[0].rpartition("/")[2] for row in files.collect() if folder in row[0]}
+        filesystem, path = self._context.project.storage.filesystem(f"{self.current.location}/data")
+        found = filesystem.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+        if wanted <= {info.base_name for info in found}:
+            return False
+        self._context.forget_next(self._view.name)
+        self._begin()
+        return True
+
+    def waits_for(self) -> str:
+        """How far both versions are, in words."""
+        stood, own = self.current.current().integer("tidegate.frontier"), self.frontier()
+        return (
+            f"the results of the new version are final up to {self._view.kind.format(own)}, those of the current one "
+            f"up to {self._kind().format(stood)}"
+        )
+
     def _swap(self, base: Snapshot, newest: Snapshot, built: BuiltVersion, more: Mapping[str, str]) -> None:
         """`base`: the current version, as it was looked at; `newest`: the next one, whose table is `built`."""
         context, view = self._context, self._view
         for reader in readers_of(context.catalog, view.name):
             context.require_own(reader.name)
         before = self.current.properties()
-        frontier = view.kind.format(base.integer("tidegate.frontier"))
+        frontier = self._kind().format(base.integer("tidegate.frontier"))
         until = context.clock().astimezone(UTC).isoformat(timespec="seconds")
         facts = {GENERATION: str(self.mark.number), HIGHEST: str(self.mark.number), **more}
         if base.id is not None:
@@ -199,6 +268,7 @@ class VersionBuild:
         # Higher than both: nobody takes this commit for one that he has seen (`protocol.stands`).
         tick = max(one.integer("tidegate.tick") or 0 for one in (base, newest)) + 1
         summary = {k: v for k, v in newest.facts.items() if k != PARTIAL} | {"tidegate.tick": str(tick)}
+        summary |= slices_read(context.tables.open(self._beside), view)
         swap = VersionSwap.of(tag_of(current_version(before)), before, built, facts, summary)
         with self._marked_stale():
             self.current.swap(self._beside, swap, base)
@@ -224,11 +294,18 @@ class VersionBuild:
 
 
 def clear_left(context: Context, view: View) -> None:
-    """Remove what a process that was killed behind the swap has left."""
-    if context.tables.exists(context.identifier(next_of(view.name))):
+    """Remove what a process that was killed behind the swap has left, and a version that was given up, of a view that
+    needs none. Somebody else who is at work on it is let alone."""
+    beside = context.opened(next_of(view.name))
+    # What is stored is of the declared definition, so a version of another one was given up.
+    if beside is None or (context.is_building(view.name) and is_of_view(view, beside.properties())):
+        return
+    try:
         with context.lease(view.name, NEXT):
-            if not context.is_building(view.name):
-                context.forget_next(view.name)
+            context.forget_next(view.name)
+    except TidegateError as error:
+        if error.code != "TG508":
+            raise
 
 
 def finish(
@@ -244,6 +321,6 @@ def finish(
             return
     raise TidegateError(
         "TG502",
-        "the current version commits faster than the new one can follow",
-        hint="run again: it continues where it is",
+        f'"{build.name}" was not swapped: {build.waits_for()}',
+        hint="run again: it continues where it is, and is swapped in when it has reached the current version",
     )

@@ -1,0 +1,173 @@
+"""E5, R4: what a build waits for, when it begins anew, and what has to leave its rows and files alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.conftest import Workbench
+from tests.views.test_version_lives import CLOSE, HOURS, begun, inserted, opened, values, view_of
+from tests.views.test_versions import TABLE, rows_of
+from tidegate.errors import TidegateError
+from tidegate.iceberg.data_files import in_spec
+from tidegate.iceberg.versions.numbering import partitioned
+from tidegate.session.session import Session
+from tidegate.tables.table import EVERYTHING
+from tidegate.views.amend.rebuild import rebuild
+from tidegate.views.retention import needed_from
+from tidegate.views.revisions import comparable
+from tidegate.views.versions import build
+from tidegate.views.versions.build import finish
+
+pytestmark = pytest.mark.runner("inprocess")
+
+
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "ROWS_OF_A_SLICE", 1)
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_R4_slices_that_close_no_window_are_passed_over(workbench: Workbench) -> None:
+    session = opened(workbench, "count(*)")
+    inserted(session, *(f"{h:02}:{m:02}" for h in range(3) for m in (0, 20, 40)))
+    session.run()
+    version = begun(session := opened(workbench, "sum(n)"))
+    # While it is built, the rows that its slices read stay, whatever the current version has done with them (R5).
+    table = session.relation("t")
+    assert needed_from(session, table) == EVERYTHING
+    reached = []
+    while version.advance():
+        reached.append(version.frontier())
+    assert len(reached) == 3
+    assert sorted(set(reached)) == reached
+    needed = needed_from(session, table)
+    assert needed is not None
+    assert needed > EVERYTHING
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_E3_a_change_of_a_column_during_a_build_begins_it_anew(workbench: Workbench) -> None:
+    session = opened(workbench, "count(*)")
+    inserted(session, "00:00", "01:00", "02:00")
+    session.run()
+    begun(opened(workbench, "sum(n)")).advance()
+    workbench.assets(t=TABLE.replace("n INT", "n BIGINT"), v=HOURS.format(what="sum(n)", emit=CLOSE))
+    workbench.session().run(["t"])
+    assert [one.view for one in rebuild(workbench.session(), ["v"])] == ["v"]
+    assert values(workbench.session(), "v") == [5, 5]
+
+
+def test_E5_a_query_without_a_clock_waits_for_no_frontier(workbench: Workbench) -> None:
+    session = opened(workbench, "count(*)")
+    inserted(session, "00:00", "01:00", "02:00")
+    session.run()
+    workbench.assets(v="CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS x FROM t GROUP BY k;")
+    version = begun(session := workbench.session())
+    version.advance()
+    # But readers do not go back behind rows that the current version may have shown (O1).
+    inserted(session, "03:00")
+    assert not version.swapped()
+    version.advance()
+    newest = version.table.table.current()
+    assert not version._is_behind(version.current.current(), newest)
+
+
+def test_E5_a_version_that_never_gets_there_says_what_it_waits_for(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = opened(workbench, "count(*)")
+    inserted(session, "00:00", "02:00")
+    session.run()
+    version = begun(opened(workbench, "sum(n)"))
+    monkeypatch.setattr(type(version), "_is_behind", lambda *_: True)
+    with pytest.raises(
+        TidegateError, match=r"final up to 2026-01-01 02:00:00, .* current one up to"
+    ) as caught:
+        finish(version)
+    assert caught.value.code == "TG502"
+
+
+def test_E5_a_build_that_was_given_up_goes(workbench: Workbench) -> None:
+    session = opened(workbench, "count(*)")
+    inserted(session, "00:00", "02:00")
+    session.run()
+    begun(opened(workbench, "sum(n)")).advance()
+    back = opened(workbench, "count(*)")
+    with workbench.session().lease("v", "$next"):
+        # Somebody is at work on it: that is no error of a view that needs nothing.
+        assert rebuild(back) == []
+    assert back.is_building("v")
+    assert rebuild(workbench.session()) == []
+    assert not workbench.session().is_building("v")
+
+
+def test_R2_a_build_whose_files_somebody_has_removed_begins_anew(workbench: Workbench) -> None:
+    session = opened(workbench, "count(*)")
+    inserted(session, "00:00", "02:00")
+    session.run()
+    version = begun(session := opened(workbench, "sum(n)"))
+    while version.advance():
+        pass
+    files = session.tables.upkeep(session.identifier("v$next")).data_files("_tick").collect()
+    filesystem, path = session.project.storage.filesystem(files[0]["file_path"])
+    filesystem.delete_file(path)
+    clock = session.clock
+    session.clock = lambda: clock() + timedelta(days=2)
+    assert not version.swapped()
+    finish(version)
+    assert rows_of(session, session.identifier("v")) == [("01:00:00", "5")]
+
+
+def test_E5_what_an_earlier_version_has_looked_up_is_no_state_of_the_present_one(
+    workbench: Workbench,
+) -> None:
+    names = "CREATE TABLE names (k VARCHAR, name VARCHAR, PRIMARY KEY (k));"
+    joined = """CREATE MATERIALIZED VIEW v AS SELECT t.ts, names.name AS x, t.n + {plus} AS n FROM t
+    LEFT JOIN names FOR SYSTEM_TIME AS OF PROCTIME() AS names ON t.k = names.k EMIT ON WINDOW CLOSE;"""
+    workbench.assets(t=TABLE, names=names, v=joined.format(plus=0))
+    session = workbench.session()
+    session.execute("INSERT INTO names VALUES ('a', 'one')")
+    inserted(session, "00:00", "01:00")
+    session.run()
+    session.execute("INSERT INTO names VALUES ('a', 'two')")
+    inserted(session, "02:00")
+    session.run()
+
+    def stretches(session: Session) -> list[Any]:
+        return comparable._states(session.tables.open(session.identifier("v")), ["names"], [], None)
+
+    before = stretches(session)
+    assert len(before) == 2
+    workbench.assets(v=joined.format(plus=1))
+    rebuild(session := workbench.session())
+    # All of it was computed with the newest names.
+    (found,) = stretches(session)
+    assert found[2] == before[-1][2]
+    session.execute("INSERT INTO names VALUES ('a', 'three')")
+    inserted(session, "03:00")
+    session.run()
+    assert [one[2] == before[-1][2] for one in stretches(session)] == [True, False]
+    assert view_of(session, "v").inputs
+
+
+def test_E2_partition_values_have_the_ids_of_the_fields_of_the_table() -> None:
+    """Else a changed type of `_window_end` makes each file's day NULL, and filters leave out all of them."""
+    before = [
+        {
+            "spec-id": 0,
+            "fields": [_field("_open", 4, 1000, "identity"), _field("_window_end_day", 3, 1001, "day")],
+        }
+    ]
+    schema = {"fields": [{"name": "_open", "id": 4}, {"name": "_window_end", "id": 1009}]}
+    spec = partitioned(before, schema, ["_open", "days(_window_end)"])
+    ids = [field["field-id"] for field in spec["fields"]]
+    assert ids == [1000, 1002]
+    file = {"spec-id": 0, "partition": {"1000": False, "1001": "2026-01-01"}}
+    assert in_spec(file, 7, ids) == {"spec-id": 7, "partition": {"1000": False, "1002": "2026-01-01"}}
+
+
+def _field(name: str, source: int, number: int, transform: str) -> dict[str, Any]:
+    return {"name": name, "source-id": source, "field-id": number, "transform": transform}
