@@ -77,15 +77,6 @@ class Ended:
     before: dict[str, list[tuple[str, ...]]]
     run: Undisturbed
 
-    def numbers(self) -> list[int]:
-        """The points that leave something different; of many deletions one after the other the first."""
-        passed, states, found = self.run.passed, self.run.states, list[int]()
-        for n, name in enumerate(passed):
-            again = n > 1 and name.endswith("_delete") and passed[n - 1].endswith("_delete")
-            if all(states[n] != states[known] for known in found) and (not again or n % 16 == 0):
-                found.append(n)
-        return found
-
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
@@ -116,13 +107,13 @@ def test_the_erasure_does_all_there_is_to_be_broken(ended: Ended) -> None:
     names = ("ErasingFile.write", "erase_log.recorded", "InProcessTable.append", "InProcessUpkeep._commit")
     for name in (*names, "InProcessTable.set_properties", "InProcessUpkeep._delete", "ErasingFile.remove"):
         assert any(passed.endswith(name) for passed in ended.run.passed), name
-    assert len(ended.numbers()) > 12
+    assert len(ended.run.distinct()) > 12
 
 
 @pytest.mark.medium
 def test_R2_an_erasure_is_killed_at_every_point_and_the_next_one_ends_it(ended: Ended) -> None:
     """What is left adds up; what was begun is known, and nobody who agreed is asked again; and the end is the same."""
-    for number in ended.numbers():
+    for number in ended.run.distinct():
         session, point = ended.run.back_to(number), ended.run.passed[number]
         forget_files()
         audit(session)

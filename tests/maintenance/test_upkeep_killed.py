@@ -109,16 +109,6 @@ class Kept:
     before: dict[str, list[tuple[str, ...]]]
     run: Undisturbed
 
-    def numbers(self) -> list[int]:
-        """The points that leave something different; of many deletions one after the other the first."""
-        passed, found = self.run.passed, []
-        for n, name in enumerate(passed):
-            again = n > 1 and name.endswith("_delete") and passed[n - 1].endswith("_delete")
-            new = all(self.run.states[n] != self.run.states[known] for known in found)
-            if new and (THOROUGH or not again or n % 16 == 0):
-                found.append(n)
-        return found
-
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
@@ -150,7 +140,7 @@ def test_the_upkeep_does_all_there_is_to_be_broken(kept: Kept) -> None:
     points = ("InProcessUpkeep._write", "InProcessUpkeep._commit", "InProcessUpkeep._delete", "retire._write")
     for name in points:
         assert any(passed.endswith(name) for passed in kept.run.passed), name
-    assert len(kept.numbers()) > 20
+    assert len(kept.run.distinct(THOROUGH)) > 20
 
 
 @pytest.mark.parametrize("share", range(2))
@@ -158,7 +148,7 @@ def test_the_upkeep_does_all_there_is_to_be_broken(kept: Kept) -> None:
 def test_R1_R2_an_upkeep_is_killed_at_every_point_and_the_next_one_ends_it(share: int, kept: Kept) -> None:
     """What is left is whole: every row that is not retired is there once, no file is gone that a snapshot knows. The
     next upkeep gets to where one that nothing ended gets, and leaves no file that nobody knows."""
-    for number in kept.numbers()[share::2]:
+    for number in kept.run.distinct(THOROUGH)[share::2]:
         session, point = kept.run.back_to(number), kept.run.passed[number]
         forget_files()
         unknown(session)

@@ -117,6 +117,17 @@ class Undisturbed:
             if self.states[n] not in map(self.states.__getitem__, numbers[:at])
         ]
 
+    def distinct(self, every: bool = False) -> list[int]:
+        """All points that leave something different. `every`: not only each 16th of many deletions one after the
+        other."""
+        passed, found = self.passed, list[int]()
+        for n, name in enumerate(passed):
+            again = n > 1 and name.endswith("_delete") and passed[n - 1].endswith("_delete")
+            new = all(self.states[n] != self.states[known] for known in found)
+            if new and (every or not again or n % 16 == 0):
+                found.append(n)
+        return found
+
     def back_to(self, number: int) -> Session:
         """A new session on what was left at a point, where it was: tables hold absolute paths."""
         shutil.rmtree(self.root)

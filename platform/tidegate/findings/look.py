@@ -32,7 +32,7 @@ from tidegate.store.positions import final_keys
 from tidegate.store.sinks import AMENDMENTS, sink_status
 from tidegate.store.status import read_status
 from tidegate.store.status_values import RelationStatus, ViewStatus
-from tidegate.store.writers import read_writer, running
+from tidegate.store.writers import read_writer
 from tidegate.watermark import Expression, SourceWatermark, TimeKind
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _gather(
         tuple(found_sources),
         tuple(found_views),
         tuple(found_sinks),
-        tuple(running(project.state_dir, project.env_name)),
+        status.live if status else (),
     )
 
 
