@@ -173,9 +173,12 @@ def test_R2_live_survives_the_deaths_of_worker_jvm_and_supervisor_and_stops_in_o
 
     (source,) = read_status(Project.load(live.root)).relations
     assert (source.raw, source.on_time, source.late) == (10, 8, 2)
-    told = [*live.told("batch_committed"), *second.told("batch_committed")]
-    assert [e["epoch"] for e in told] == list(range(1, (source.epoch or 0) + 1))
-    assert sum(e["on_time"] + e["late"] + e["rejected"] for e in told) == 10
+    first = live.told("batch_committed")
+    told = [*first, *second.told("batch_committed")]
+    # A batch that was committed while the process died that would have told of it is in the log, and told by nobody.
+    dying = {first[-1]["epoch"] + 1} - {e["epoch"] for e in told}
+    assert sorted([*dying, *(e["epoch"] for e in told)]) == list(range(1, (source.epoch or 0) + 1))
+    assert sum(e["on_time"] + e["late"] + e["rejected"] for e in told) == (8 if dying else 10)
     assert list(socket.parent.iterdir()) == []
 
 

@@ -318,9 +318,11 @@ class IcebergTable:
         mapper = json_mapper(self._jvm)
         parser = java_class(self._jvm, "org.apache.iceberg.ContentFileParser")
         spec = self._table.spec()
-        number, ids = spec.specId(), [field.fieldId() for field in spec.fields()]
+        # (As one text: a list of Java's that is read to its end is ninety calls.)
+        said = json.loads(java_class(self._jvm, "org.apache.iceberg.PartitionSpecParser").toJson(spec))
+        ids = [field["field-id"] for field in said["fields"]]
         for file in files:
-            text = json.dumps(in_spec(file, number, ids))
+            text = json.dumps(in_spec(file, said["spec-id"], ids))
             update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
         for key, value in continued(base, summary).items():
             update = update.set(key, value)
