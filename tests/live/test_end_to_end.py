@@ -171,6 +171,11 @@ def test_R2_live_survives_the_deaths_of_worker_jvm_and_supervisor_and_stops_in_o
     assert second.told("worker_stopping")[-1]["why"] == "asked to"
     assert not Path(f"/proc/{last}").exists()
 
+    _each_row_is_judged_and_told_once(live, second)
+    assert list(socket.parent.iterdir()) == []
+
+
+def _each_row_is_judged_and_told_once(live: Live, second: Live) -> None:
     (source,) = read_status(Project.load(live.root)).relations
     assert (source.raw, source.on_time, source.late) == (10, 8, 2)
     first = live.told("batch_committed")
@@ -179,7 +184,6 @@ def test_R2_live_survives_the_deaths_of_worker_jvm_and_supervisor_and_stops_in_o
     dying = {first[-1]["epoch"] + 1} - {e["epoch"] for e in told}
     assert sorted([*dying, *(e["epoch"] for e in told)]) == list(range(1, (source.epoch or 0) + 1))
     assert sum(e["on_time"] + e["late"] + e["rejected"] for e in told) == (8 if dying else 10)
-    assert list(socket.parent.iterdir()) == []
 
 
 def _its_jvm_dies(live: Live, worker: int) -> None:

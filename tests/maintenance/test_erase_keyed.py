@@ -74,7 +74,24 @@ def test_E9_a_person_s_changes_and_what_they_left_go(workbench: Workbench) -> No
 @pytest.mark.runner("spark")
 def test_E9_rows_that_are_only_marked_as_deleted_go_too(workbench: Workbench) -> None:
     """On Spark a change marks the row that it replaces, whose file stays as it is."""
-    checked(workbench, filled(workbench))
+    (workbench.root / "assets" / "all.sql").write_text(TABLES)
+    session = workbench.session()
+    for number in (1, 2):
+        session.execute(
+            f"INSERT INTO people VALUES ('ann', '1', '2026-01-01 10:00:00'), "
+            f"('{WHO}', 'city {number}', '2026-01-0{number} 10:00:00')"
+        )
+        session.execute(f"INSERT INTO plain VALUES ('ann', '1'), ('{WHO}', '{WHO} {number}')")
+    session.confirm = lambda text: True
+    assert there(workbench.root)
+    assert [(t.table, t.rows) for t in erase(session, "people", WHERE).tables[:2]] == [
+        ("people", 2),
+        ("people$state", 1),
+    ]
+    assert erase(session, "plain", WHERE).rows == 2
+    assert there(workbench.root) == set()
+    assert session.execute("SELECT customer, city FROM plain").rows() == [("ann", "1")]
+    assert audit_source(session, "people").ok
 
 
 def test_E9_only_a_condition_on_the_key_finds_all_changes_of_it(workbench: Workbench) -> None:

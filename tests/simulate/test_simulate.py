@@ -51,22 +51,22 @@ class _Histories:
         assert middle["faults"] >= 2
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 class TestFirstQuarter(_Histories):
     portion = 0
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 class TestSecondQuarter(_Histories):
     portion = 1
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 class TestThirdQuarter(_Histories):
     portion = 2
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 class TestFourthQuarter(_Histories):
     portion = 3
 

@@ -63,12 +63,12 @@ class _Hashed:
         return isinstance(other, _Hashed) and self._key == other._key
 
 
-@lru_cache(4096)
+@lru_cache(512)
 def planned(key: _Hashed, snapshot: int) -> Sequence[Any]:
     return list(key.table.scan(snapshot_id=snapshot).plan_files())
 
 
-@lru_cache(2048)
+@lru_cache(512)
 def stored(path: str) -> pa.Table:
     """A data file on this machine. It is never written again, and its name is no other one's."""
     return pq.read_table(path, partitioning=None, use_threads=False)
