@@ -18,6 +18,7 @@ from tidegate.maintenance.erase import erase
 from tidegate.maintenance.erasing import Erasing, ErasingFile
 from tidegate.project import Project
 from tidegate.session.session import Session
+from tidegate.tasks.decode.raw_text import in_base64
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -101,6 +102,28 @@ def test_E9_rows_that_are_all_of_a_log_go(session: Session) -> None:
     assert erase(session, "orders", "true").rows == 27
     found = audit(session)
     assert (found.raw, found.erased) == (0, 27)
+
+
+def test_E9_bytes_that_are_no_text_are_looked_through_and_rows_without_columns_are_told(
+    workbench: Workbench,
+) -> None:
+    define(workbench.root)
+    (workbench.root / "input").mkdir()
+    # As a row is kept whose bytes are no text.
+    kept = [in_base64(b"\xff" + name.encode() + b"\xfe") for name in (WHO, "bob")]
+    (workbench.root / "input" / "a.json").write_text("\n".join([*kept, '{"id": 3}']))
+    session = workbench.session()
+    session.run()
+    session.confirm = lambda text: True
+    # The condition has an answer also where a row has no columns.
+    seen = erase(session, "orders", f"coalesce(customer, '') = '{WHO}'", dry_run=True)
+    assert (seen.rows, seen.undecoded) == (0, 3)
+    for empty in ("", " "):
+        with pytest.raises(TidegateError, match="the text of --raw is empty"):
+            erase(session, "orders", WHERE, (empty,))
+    done = erased(session)
+    assert (done.rows, done.undecoded) == (1, 2)
+    assert [row for row in stored(session) if "base64:" in str(row)]
 
 
 def test_E9_an_unknown_value_goes_by_no_condition(session: Session) -> None:
@@ -225,7 +248,14 @@ def test_E9_values_in_names_memories_and_states_are_told(workbench: Workbench) -
     session = workbench.session()
     session.run(["named", "led"])
     session.execute(f"INSERT INTO people VALUES ('{WHO}', 1)")
+    workbench.json_lines("led/of Zoe.json", [{"id": 2, "at": "2026-01-02 00:00:00"}])
+    session.run(["led"])
     for name, condition, why in (
+        (
+            "led",
+            "CAST(id AS VARCHAR) = 'zoe'",
+            "files that were read, of which one has a text of the condition",
+        ),
         ("named", WHERE, "the names of the log's partitions, which are values of customer"),
         ("led", "id = 1", "the memory of the watermark strategy"),
         (

@@ -7,15 +7,21 @@ from typing import Any
 import pytest
 
 from tests.conftest import Workbench
-from tests.maintenance.people import WHO, arrive, audit, define, erased, stored, there
+from tests.maintenance.people import WHERE, WHO, arrive, audit, define, erased, stored, there
 from tests.support.searching import kinds
 from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view
 from tidegate.errors import TidegateError
 from tidegate.maintenance.erase import erase
+from tidegate.maintenance.erase_log import LogErasure
+from tidegate.maintenance.erasing import Erasing, ErasingFile
 from tidegate.plan.versions import kept_versions
+from tidegate.project import Project
 from tidegate.session.session import Session
+from tidegate.sql.catalog.objects import View
+from tidegate.sql.views.passed_columns import counts_only
 from tidegate.views.amend.rebuild import rebuild
+from tidegate.views.amend.rollback import rollback
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -171,6 +177,54 @@ def test_E9_a_window_that_is_marked_is_still_looked_at(workbench: Workbench) -> 
     table.delete_rows("customer = 'bob'", table.current().facts, table.current())
     found = audit_view(session, "totals")
     assert (found.ok, bool(found.problems)) == (False, True)
+
+
+HIDDEN = "CREATE MATERIALIZED VIEW v AS SELECT window_end, sum(id) AS n {} GROUP BY {} EMIT ON WINDOW CLOSE;"
+
+
+def test_E9_a_key_that_is_not_shown_makes_sums_of_one_person_all_the_same(workbench: Workbench) -> None:
+    for keys, counts in (
+        ("window_end", True),
+        ("window_end, customer", False),
+        ("window_end, upper(customer)", False),
+    ):
+        define(workbench.root, HIDDEN.format(HOURS, keys))
+        view = Project.load(workbench.root).catalog().get("v")
+        assert isinstance(view, View)
+        assert counts_only(view, {"customer"}) == counts, keys
+
+
+def test_E9_marks_follow_their_windows_and_are_counted_once(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An erasure is interrupted behind its marks, with rows that have come since the first time; and a view goes back
+    to the version that has the marked windows."""
+    define(workbench.root, TOTALS)
+    arrive(workbench.root, 1, 2)
+    session = workbench.session()
+    session.run()
+    done = erased(session, keep_aggregates=True)
+    arrive(workbench.root, 3)
+    session.run()
+    file, remove = ErasingFile(session.project.storage, "orders"), LogErasure.remove
+    file.write(Erasing(done.id or "", WHERE, (WHO,), done.by or "", done.at or "", True))
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(LogErasure, "remove", lambda *_: 1 // 0)
+            with pytest.raises(ZeroDivisionError):
+                erase(session, "orders")
+    assert LogErasure.remove is remove
+    assert erase(session, "orders").rows == 15
+    before = audit_view(session, "totals")
+    assert (before.ok, before.erased) == (True, 3)
+    define(workbench.root, TOTALS.replace("avg(id) AS mean", "max(id) AS mean"))
+    session = workbench.session()
+    rebuild(session)
+    assert (audit_view(session, "totals").ok, audit_view(session, "totals").erased) == (True, 0)
+    session.confirm = lambda text: True
+    rollback(session, "totals")
+    define(workbench.root, TOTALS)
+    assert audit_view(workbench.session(), "totals") == before
 
 
 ONCE = f"""

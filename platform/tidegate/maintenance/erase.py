@@ -104,12 +104,14 @@ def erase(
     `where`: over its columns; None finishes what was interrupted. `raw`: also rejected rows whose raw text has one of
     these texts. `keep_aggregates`: views that only count and sum the rows stay as they are. `dry_run`: only look.
     `notify`: told of each step as it begins.
-    Raises TG509 for what is neither, TG512 if it has no log, TG1xx and TG2xx for what is no condition, TG571 if not
-    everything can be reached, TG572 if nobody agrees, TG573 for another erasure than the one that was interrupted,
-    TG508 if another process writes one of the tables.
+    Raises TG509 for what is neither, TG512 if it has no log, TG1xx and TG2xx for what is no condition, TG404 for an
+    empty text, TG571 if not everything can be reached, TG572 if nobody agrees, TG573 for another erasure than the one
+    that was interrupted, TG508 if another process writes one of the tables.
     """
     started = time.monotonic()
     relation = context.relation(name)
+    if not all(text.strip() for text in raw):
+        raise TidegateError("TG404", "the text of --raw is empty, and every rejected row has an empty text")
     file = ErasingFile(context.project.storage, relation.name)
     with ExitStack() as held:
         if not dry_run:
@@ -296,10 +298,10 @@ class _SourceErasure:
         table, storage = self._log.table, self._context.project.storage
         if found.files:
             # Before: when the rows have gone, nobody can tell which windows held them.
-            known = any(one.erasure == begun.id for one in erased(table, storage).entries)
+            recorded = sum(one.erasure == begun.id for one in erased(table, storage).entries)
             for view in self._keeping:
                 self._notify(f"{view.name}: marking windows")
-                mark_windows(self._context, view, self._erasure, begun, known)
+                mark_windows(self._context, view, self._erasure, begun, recorded)
         self._notify(f"{self._relation.name}: writing {counted(len(found.files), 'file')} again")
         self._table.files = self._erasure.remove(found, begun)
         # Of one that was interrupted, also what it had removed before.
@@ -308,7 +310,7 @@ class _SourceErasure:
         self.done.id, self.done.by, self.done.at = begun.id, begun.by, begun.at
         for view in self._keeping:
             own = self._context.tables.open(self._context.identifier(view.name))
-            windows = {(w.start, w.end) for w in marked(self._context, own) if w.erasure == begun.id}
+            windows = {(w.start, w.end) for w in marked(self._context, own) if w.of(begun.id)}
             self.done.tables.append(ErasedTable(view.name, marked=len(windows)))
 
     def _forget(self, done: ErasedTable, table: StoredTable) -> None:

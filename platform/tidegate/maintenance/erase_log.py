@@ -20,6 +20,7 @@ from tidegate.ingest.erased import ErasedRows, recorded
 from tidegate.ingest.ingest import log_target
 from tidegate.maintenance.erase_files import GOES, write_without
 from tidegate.sql.dialect.inner_names import inner
+from tidegate.tasks.decode.raw_text import BASE64
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _HOUR_MICROS = 3_600_000_000
 #: Inside, beside the columns of the log.
 _HOUR = inner("hour")
 _PLACE = ("_source_partition", "_offset")
+_BYTEWISE, _WHOLE = "ISO-8859-1", (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,11 @@ class LogErasure:
         texts = [text for given in raw for text in _texts_with(log.relation, given)]
         goes = [F.coalesce(told, F.lit(False)), *((F.col("_outcome") == REJECTED) & text for text in texts)]
         self._goes = F.coalesce(reduce(or_, goes), F.lit(False))
-        self._untold = (F.col("_outcome") == REJECTED) & F.col("_raw").isNotNull() & told.isNull()
+        # A condition may give an answer for a row that has no columns, too: coalesce(customer, '') = 'ann'.
+        own = {column.name for column in log.relation.columns}
+        unknown = [F.col(quote(name)).isNull() for name in condition.columns if name in own]
+        untold = reduce(or_, [told.isNull(), *unknown])
+        self._untold = (F.col("_outcome") == REJECTED) & F.col("_raw").isNotNull() & untold
 
     def find(self) -> FoundRows:
         """Nothing is changed. What comes back is bounded by the files, partitions and hours that have such rows."""
@@ -151,9 +157,13 @@ def _entries(found: FoundRows, erasing: Erasing) -> Iterator[ErasedRows]:
 
 
 def _texts_with(relation: Relation, text: str) -> Iterator[Column]:
-    """Whether what is kept of a row that could not be decoded has a text somewhere."""
+    """Whether what is kept of a row that could not be decoded has a text somewhere, also among bytes that are none."""
     from pyspark.sql import functions as F
 
+    # A character for each byte, so that no byte is in the way.
+    coded = F.when(F.col("_raw").startswith(BASE64), F.substring("_raw", len(BASE64) + 1, _WHOLE))
+    told = F.decode(F.try_to_binary(coded, F.lit("base64")), _BYTEWISE)
+    yield F.coalesce(told.contains(text.encode().decode(_BYTEWISE)), F.lit(False))
     kept = [
         "_raw",
         "_reason",

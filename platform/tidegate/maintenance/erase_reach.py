@@ -4,9 +4,11 @@ that stays somewhere in silence is worse than an error."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from tidegate.errors import TidegateError
 from tidegate.plan.upkeep_stages import state_of
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.sql.statements.row_condition import RowsCondition
+
+#: A text of a condition that is shorter than this says nothing where it is part of a name.
+_TELLING = 3
 
 
 @dataclass(frozen=True)
@@ -91,10 +96,15 @@ def _names(log: StoredLog, condition: RowsCondition) -> Iterator[str]:
     partitioned = getattr(log.relation.connector, "partition_columns", ())
     if named := [name for name in partitioned if name.casefold() in columns]:
         yield f"the names of the log's partitions, which are values of {', '.join(named)}"
+    values = [re.escape(value) for value in condition.values if len(value) >= _TELLING]
+    value = re.compile(rf"(?<![^\W_])(?:{'|'.join(values)})(?![^\W_])", re.IGNORECASE) if values else None
     for file in log.consumed_files():
         folders = {part.partition("=")[0].casefold() for part in file.path.split("/") if "=" in part}
         if found := sorted(folders & columns):
             yield f"the names of the files that were read, which have values of {', '.join(found)}"
+            return
+        if value is not None and value.search(unquote(file.path)) is not None:
+            yield "the names of the files that were read, of which one has a text of the condition"
             return
 
 

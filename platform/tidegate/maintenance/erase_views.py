@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from tidegate.sql.statements.row_condition import RowsCondition
 
 
-def mark_windows(context: Context, view: View, log: LogErasure, erasing: Erasing, known: bool) -> None:
+def mark_windows(context: Context, view: View, log: LogErasure, erasing: Erasing, recorded: int) -> None:
     """Mark the closed windows of a view that counts and sums rows of a log, and that hold rows of it which go: it keeps
-    them as they are. `known`: whether the log has lost rows of this erasure already; what an earlier try has marked and
-    not erased is marked anew otherwise. The view's lease is held."""
+    them as they are. `recorded`: how many entries of this erasure the log's record has. What was marked since the last
+    of them is of rows that are still there, and is marked anew. The view's lease is held."""
     from pyspark.sql import functions as F
 
     stored = context.stored(view.name)
@@ -53,8 +53,9 @@ def mark_windows(context: Context, view: View, log: LogErasure, erasing: Erasing
     counts = [F.count_if(F.col("_outcome") == outcome).alias(outcome) for outcome in OUTCOMES]
     # Bounded: the windows of the rows of one person.
     found = closed.select(*bounds, "_outcome").groupBy("s", "e").agg(*counts).collect()
-    before = [one for one in marked(context, table) if known or one.erasure != erasing.id]
-    mark(context, table, [*before, *(MarkedWindow(erasing.id, *row) for row in found)])
+    part = f"{erasing.id}/{recorded}"
+    before = [one for one in marked(context, table) if one.erasure != part]
+    mark(context, table, [*before, *(MarkedWindow(part, *row) for row in found)])
 
 
 class ViewErasure:

@@ -17,6 +17,9 @@ LEFT = "tidegate.version-left"
 #: Table property of a version that is built.
 BUILDING = "tidegate.building"
 
+#: Table property of a view: which file has the marks of windows that held erased rows (E9), and of which life they are.
+MARKS = "tidegate.erased-windows"
+
 #: Table properties that are about a version's results, and not about the table.
 OF_RESULTS = (
     "tidegate.stale",
@@ -28,7 +31,7 @@ OF_RESULTS = (
     LEFT,
 )
 
-#: What a version's table says of its definition: what another version says instead.
+#: What a version's table says of its definition and of its windows: what another version says instead.
 _OF_DEFINITION = (
     "tidegate.definition",
     "tidegate.identity",
@@ -36,6 +39,7 @@ _OF_DEFINITION = (
     "tidegate.time-kind",
     "tidegate.time-column",
     "tidegate.changes-seen",
+    MARKS,
 )
 
 
@@ -71,6 +75,13 @@ def tag_of(number: int) -> str:
     return f"generation_{number}"
 
 
+def number_of(life: str, now: str) -> int | None:
+    """Which version of the table that has the life `now` has had the life `life` (`StoredTable.uuid`); None if that is
+    another table."""
+    base, _, number = life.partition("/")
+    return int(number or 1) if base == now.partition("/")[0] else None
+
+
 def current_version(properties: Mapping[str, str]) -> int:
     """Of a view's table."""
     return int(properties.get(GENERATION) or 1)
@@ -84,7 +95,7 @@ def next_number(properties: Mapping[str, str]) -> int:
 @dataclass(frozen=True)
 class KeptVersion:
     """An earlier version of a view. `until`: when another one took its place, ISO, UTC; `frontier`: up to where its
-    results were final then, as text; `definition`: what its table said of its definition."""
+    results were final then, as text; `definition`: what its table said of its definition, and of marked windows."""
 
     number: int
     until: str

@@ -19,11 +19,12 @@ from tidegate.sql.resolve.scope import ColumnScope, ScopeColumn, known, require_
 @dataclass(frozen=True)
 class RowsCondition:
     """`text`: as it was written. `sql`: Spark SQL over stored rows, NULL where a row does not tell. `columns`: those
-    that it names, as the rows call them."""
+    that it names, as the rows call them. `values`: the texts in it."""
 
     text: str
     sql: str
     columns: tuple[str, ...]
+    values: tuple[str, ...] = ()
 
 
 def log_condition(sql: str, relation: Relation, place: str) -> RowsCondition:
@@ -52,4 +53,5 @@ def _condition(sql: str, relation: Relation, place: str, columns: tuple[ScopeCol
     require_scalar(text, resolved, "in WHERE")
     require_type(text, node, scope.type(resolved), ("boolean",), "WHERE")
     named = dict.fromkeys(column.name for column in resolved.find_all(exp.Column))
-    return RowsCondition(sql, safe_sql(resolved, scope.lookup), tuple(named))
+    values = dict.fromkeys(one.this for one in resolved.find_all(exp.Literal) if one.is_string)
+    return RowsCondition(sql, safe_sql(resolved, scope.lookup), tuple(named), tuple(values))

@@ -69,7 +69,10 @@ def counts_only(view: View, columns: Collection[str]) -> bool:
     if any(word in text for word in _OTHERS) or any(group.args.get(kind) for kind in ("rollup", "cube")):
         return False
     below = _shown(query.args["from_"].this)
-    return below is not None and all(_is_count(item, below, columns) for item in query.expressions)
+    if below is None or not all(_is_count(item, below, columns) for item in query.expressions):
+        return False
+    # A key that is not shown makes a group as small as one that is.
+    return all(_is_count(key, below, columns) for key in group.expressions)
 
 
 def _is_count(item: exp.Expr, below: _Shown, columns: Collection[str]) -> bool:

@@ -17,6 +17,7 @@ from tidegate.sql.catalog.objects import View
 from tidegate.sql.statements.stored_definition import stored_view
 from tidegate.views.amend.rebuild import Rebuilt
 from tidegate.views.resolve import changes_of
+from tidegate.views.revisions.erased_windows import marks_of_continued
 from tidegate.views.versions.build import NEXT, VersionBuild, finish
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def rollback(
         old = _definition(context, view, chosen)
         left = {} if is_of_view(view, chosen.definition) else {LEFT: view_identity(view)}
         build = VersionBuild(context, old, start)
-        finish(build, notify, left)
+        finish(build, notify, left | marks_of_continued(chosen, table, build.mark.number))
     notify(f"{view.name}: version {build.mark.number} is version {chosen.number}, continued")
     frontier, groups, _ = build.table.totals()
     why, tag = f"it goes back to version {chosen.number}", tag_of(chosen.number)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidegate.plan.versions import MARKS
 from tidegate.project.object_store import make_folder
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.tasks.parquet.parquet import open_file
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from tidegate.iceberg.tables import StoredTable
+    from tidegate.plan.versions import KeptVersion
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
 
-#: Table property: which file has the marks, and of which results (`StoredTable.uuid`) they are.
-MARKS = "tidegate.erased-windows"
 #: Beside the bounds of a marked window: how many rows of it were erased.
 ERASED = inner("erased")
 _FOLDER = "erased"
@@ -37,7 +37,8 @@ _FOLDER = "erased"
 
 @dataclass(frozen=True)
 class MarkedWindow:
-    """Erased rows of one window, whose bounds are ticks. `erasure`: the id of the erasure."""
+    """Erased rows of one window, whose bounds are ticks. `erasure`: the id of the erasure, and behind a `/` how much of
+    it had been done before: one that was interrupted may find rows that came since."""
 
     erasure: str
     start: int
@@ -45,6 +46,10 @@ class MarkedWindow:
     on_time: int
     late: int
     rejected: int
+
+    def of(self, erasure: str) -> bool:
+        """Whether it is of the erasure with this id."""
+        return self.erasure.partition("/")[0] == erasure
 
 
 def marked(context: Context, table: StoredTable) -> list[MarkedWindow]:
@@ -70,6 +75,16 @@ def mark(context: Context, table: StoredTable, windows: Iterable[MarkedWindow]) 
     rows = pa.table([pa.array(c, k) for c, k in zip(columns, kinds.values(), strict=True)], names=list(kinds))
     pq.write_table(rows, f"{folder}/{name}", filesystem=filesystem)
     table.set_properties({MARKS: json.dumps({"of": table.uuid, "file": name})})
+
+
+def marks_of_continued(kept: KeptVersion, table: StoredTable, number: int) -> dict[str, str]:
+    """What version `number` of a view says of its windows, if it continues a kept one: the rows of the windows that are
+    marked there are here, and in no log."""
+    facts = json.loads(kept.definition.get(MARKS) or "{}")
+    base, _, _ = table.uuid.partition("/")
+    if facts.get("of") != (base if kept.number == 1 else f"{base}/{kept.number}"):
+        return {}
+    return {MARKS: json.dumps({**facts, "of": f"{base}/{number}"})}
 
 
 def marked_windows(context: Context, view: View, table: StoredTable) -> DataFrame | None:
