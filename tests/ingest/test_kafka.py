@@ -119,6 +119,47 @@ def test_R2_a_topic_that_was_made_anew_is_not_continued(workbench: Workbench, br
     assert caught.value.code == "TG553"
 
 
+def test_R2_a_quiet_topic_is_asked_for_its_ends_alone_and_before_rows_are_read_for_the_rest(
+    workbench: Workbench, broker: AnyBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was planned and not stored waits: a batch that failed is no reason to ask for less."""
+    topic = broker.topic(partitions=2)
+    session = project(workbench, broker, topic)
+    send(broker, topic, [(0, row(1, 100)), (1, row(2, 20))])
+    relation = session.relation("s")
+    log = session.log(relation)
+    connector = connect(session, relation, log)
+    assert isinstance(connector, KafkaConnector)
+    asked: list[str] = []
+    for question in ("latest", "earliest", "topic_id"):
+        answer = getattr(connector._broker, question)
+        monkeypatch.setattr(
+            connector._broker, question, lambda q=question, a=answer: (asked.append(q), a())[1]
+        )
+    feed = SourceFeed(session.project.storage, log, connector, session.work_folder("s"), lambda: NOON)
+    whole, ends_alone = ["latest", "earliest", "topic_id"], ["latest"]
+
+    def look() -> int | None:
+        asked.clear()
+        return connector.pending().rows
+
+    assert (look(), asked) == (2, whole)
+    assert connector.plan(1, NOON) is not None
+    assert (look(), asked) == (2, whole)
+    while feed.advance(lambda _: None):
+        pass
+    assert (look(), asked) == (0, ends_alone)
+    broker.add_partitions(topic, 3)
+    assert (look(), asked) == (0, whole)
+    while feed.advance(lambda _: None):
+        pass
+    broker.recreate(topic, 3)
+    send(broker, topic, [(0, row(i, i)) for i in range(9)])
+    with pytest.raises(TidegateError) as caught:
+        look()
+    assert caught.value.code == "TG553"
+
+
 def test_R2_a_plan_whose_batch_died_is_carried_out_as_it_was_planned(
     workbench: Workbench, broker: AnyBroker
 ) -> None:
