@@ -180,10 +180,12 @@ RUNNING: dict[str, tuple[str, str]] = {
         "Give the sink a place of its own.",
     ),
     "TG542": (
-        "The view or source that the sink reads was dropped or rebuilt. Its rows would be delivered a second time.",
+        "The view or source that the sink reads was dropped and created again, or it has a new version, and the sink "
+        "does not say what it delivers then, or cannot do so. Rows would be delivered a second time, or be missing.",
         (
-            "DROP the sink and CREATE it again: with a new place, to deliver everything, or with "
-            "`snapshot = 'false'`, to deliver only new rows."
+            "If the view has a new version, write `on_change = 'from_frontier'` or `'replay'`. Otherwise DROP the sink "
+            "and CREATE it again: with a new place, to deliver everything, or with `snapshot = 'false'`, to deliver "
+            "only new rows."
         ),
     ),
     "TG543": (

@@ -289,6 +289,30 @@ GUARDS = (
         ),
     ),
     Guard(
+        "sink-recreated",
+        "R4",
+        "A sink does not deliver a recreated view's rows a second time.",
+        "sinks/changed.py",
+        "    if number_of(position.table, upstream.newest.table) is None:",
+        "    if False:",
+        (
+            "tests/sinks/test_sink_versions.py"
+            "::test_E6_what_a_sink_cannot_go_on_with_is_refused_before_anything_is_changed",
+        ),
+    ),
+    Guard(
+        "sink-versions",
+        "E6",
+        "An append-only sink delivers each window of one version only.",
+        "sinks/upstream.py",
+        "            if edge is not None and after == 0:",
+        "            if False:",
+        (
+            "tests/sinks/test_sink_versions.py"
+            "::test_E6_an_append_only_sink_goes_on_from_the_frontier_or_replays_as_it_says",
+        ),
+    ),
+    Guard(
         "erasure-versions",
         "E9",
         "Earlier versions of a view, which may show what the current one does not, go with its past.",

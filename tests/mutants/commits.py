@@ -6,7 +6,7 @@ from tests.mutants.guard import Guard
 
 _SESSION, _RESET = "tests/session/test_session.py", "tests/session/test_reset.py"
 _MACHINES = "tests/sinks/test_two_machines.py"
-_SINKS, _AMEND = "tests/sinks/test_sinks.py", "tests/views/test_amend.py"
+_AMEND = "tests/views/test_amend.py"
 _PROGRESS, _CURRENT = "tests/iceberg/test_progress.py", "tests/session/test_up_to_date.py"
 _SMALLER = "tests/ingest/test_smaller_plans.py"
 _STORED = "tests/inprocess/test_conformance.py"
@@ -301,15 +301,6 @@ GUARDS = (
         (
             "tests/ingest/test_s3_input.py::test_W5_a_store_that_fails_while_a_file_is_read_has_not_damaged_the_file",
         ),
-    ),
-    Guard(
-        "sink-recreated",
-        "R4",
-        "A sink does not deliver a recreated view's rows a second time.",
-        "sinks/deliver.py",
-        "if found.table != upstream.newest.table:",
-        "if False:",
-        (f"{_SINKS}::test_R4_what_was_made_anew_is_not_delivered_again",),
     ),
     Guard(
         "audit-counts",

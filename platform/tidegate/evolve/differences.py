@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tidegate.iceberg.layout import relation_identity
-from tidegate.plan.column_changes import ColumnChange, described
+from tidegate.plan.column_changes import ColumnChange, described, is_wider
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, reads
 from tidegate.sql.dialect.attempts import without_attempts
@@ -17,9 +17,6 @@ from tidegate.sql.options.connectors import ReplayOptions
 from tidegate.sql.statements.stored_definition import stored_relation
 from tidegate.watermark import Expression
 
-#: E3: types whose values another type has, too.
-_WIDER = {"int": "bigint", "float": "double"}
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 #: An option of which a new value may say more than the old one (R3).
 _PARTITIONS = "partitions"
 
@@ -129,7 +126,7 @@ def _ambiguous(dropped: list[CatalogColumn], added: list[CatalogColumn]) -> Iter
     """E2: what could be read as a rename, or as a drop and an addition, is refused until it is said."""
     for gone in dropped:
         for c in added:
-            if gone.type == c.type or _is_wider(gone.type, c.type):
+            if gone.type == c.type or is_wider(gone.type, c.type):
                 yield (
                     f'"{gone.name}" is gone and "{c.name}" is new. If the column was renamed, write: {c.name} '
                     f"{display(c.type)} RENAMED FROM {gone.name}. If it is another column, remove "
@@ -138,7 +135,7 @@ def _ambiguous(dropped: list[CatalogColumn], added: list[CatalogColumn]) -> Iter
 
 
 def _not_in_place(was: CatalogColumn, now: CatalogColumn) -> Iterator[str]:
-    if was.type != now.type and not _is_wider(was.type, now.type):
+    if was.type != now.type and not is_wider(was.type, now.type):
         yield f'column "{now.name}" was {display(was.type)} and is {display(now.type)}, which can\'t hold all of it'
     if was.nullable and not now.nullable:
         yield f'column "{now.name}" becomes NOT NULL, but stored rows may have no value of it'
@@ -146,14 +143,6 @@ def _not_in_place(was: CatalogColumn, now: CatalogColumn) -> Iterator[str]:
         now.generated and without_attempts(now.generated)
     ):
         yield f'column "{now.name}" is computed in another way, but stored rows keep their values'
-
-
-def _is_wider(was: str, now: str) -> bool:
-    """E3."""
-    one, other = _DECIMAL.fullmatch(was), _DECIMAL.fullmatch(now)
-    if one is not None and other is not None:
-        return int(one[1]) < int(other[1]) and one[2] == other[2]
-    return _WIDER.get(was) == now
 
 
 # -- all else --------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.evolve.differences import Evolution, pending
+from tidegate.evolve.sink_changes import of_new_version
 from tidegate.iceberg.layout import is_of_view, relation_identity, strategy_identity
 from tidegate.plan.column_changes import CHANGES, ColumnStep, other_columns, with_step
 from tidegate.plan.versions import replaced_below
@@ -157,11 +158,14 @@ def _of_sink(planning: _Planning, sink: Sink) -> PlannedChange:
     if before != now:
         what = f"it delivers everything from the start to {now['connector']} {now['place']}"
         return PlannedChange(sink.name, "sink", "new version", (what,), command="tidegate run")
-    if sink.upstream in planning.replaced:
-        what = f'it has delivered rows of "{sink.upstream}", whose results are replaced (TG542)'
-        hint = "give it a new place for all rows, or snapshot = 'false' for new rows"
-        return PlannedChange(sink.name, "sink", "refused", (what,), command=hint)
-    return PlannedChange(sink.name, "sink", "unchanged")
+    table = planning.table(sink.upstream)
+    found = of_new_version(
+        planning.storage, planning.catalog, sink, table, sink.upstream in planning.replaced
+    )
+    if found is None:
+        return PlannedChange(sink.name, "sink", "unchanged")
+    effect: Effect = "refused" if found.refused else "in place"
+    return PlannedChange(sink.name, "sink", effect, (found.what,), command=found.command)
 
 
 def _readers(planning: _Planning, item: Relation | View) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ def due(context: Context, name: str, policy: Policy, now: float | None = None) -
         old = worth_expiring(shape, policy, now)
         if old:
             found.append(f"{short}: {old} old snapshots")
-        if gone := beyond(shape.properties, policy.keep_versions, now):
+        if gone := beyond(context, source.name, shape.properties, policy.keep_versions, now):
             found.append(f"{short}: {counted(len(gone), 'earlier version')}")
         if identifier == context.identifier(source.name):
             edge, _ = edge_of(context, source, identifier, shape, policy, now, history=False)
@@ -332,8 +332,9 @@ class _Work:
             self._table.current()
 
     def _expire(self) -> None:
-        old = beyond(self._table.properties(), self._policy.keep_versions, self._now)
-        gone = old and forget_versions(self._context, self._source.name, lambda one: one.number in old)
+        name, properties = self._source.name, self._table.properties()
+        old = beyond(self._context, name, properties, self._policy.keep_versions, self._now)
+        gone = old and forget_versions(self._context, name, lambda one: one.number in old)
         self.done.notes += [f"the retention of version {number} has passed" for number in gone]
         shape = self._upkeep.shape()
         bound = self._bound(shape)

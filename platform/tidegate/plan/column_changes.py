@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 #: Table properties: of a log, its steps; of a view, how many of each input it has seen.
 CHANGES, SEEN = "tidegate.changes", "tidegate.changes-seen"
 
+#: E3: types whose values another type has, too.
+_WIDER = {"int": "bigint", "float": "double"}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
 Kind = Literal["drop", "rename", "widen", "relax", "add", "reorder"]
+
+
+def is_wider(was: str, now: str) -> bool:
+    """E3: whether the second type (of Spark) has all values of the first one, and more."""
+    one, other = _DECIMAL.fullmatch(was), _DECIMAL.fullmatch(now)
+    if one is not None and other is not None:
+        return int(one[1]) < int(other[1]) and one[2] == other[2]
+    return _WIDER.get(was) == now
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ def _delivers(sink: Sink, upstream: Relation | View) -> tuple[tuple[str, str], .
             lines = [("delivers", f"{rows} (C2)"), ("amended", _again(sink.connector))]
         else:
             lines = [("delivers", f"{rows}; append-only (C2)")]
+        if (way := _of_new_version(sink.connector)) is not None:
+            lines.append(("new version", way))
         if not upstream.emit_on_window_close:
             lines.append(("not", f"rows of open windows, which {of} also has: they can change"))
     start = (
@@ -65,6 +67,19 @@ def _again(options: SinkOptions) -> str:
     return "rows of amended windows are replaced, in the commit that records the amendment (B2)"
 
 
+def _of_new_version(options: SinkOptions) -> str | None:
+    """What it delivers of a new version of the view; None if it asks."""
+    if options.upserts:
+        return "what differs from the version before, and what is gone (E6)"
+    if options.on_change == "from_frontier":
+        return "the rest of the version before, then what ends after its frontier (E6)"
+    if options.on_change is None:
+        return None
+    if isinstance(options, IcebergSinkOptions):
+        return "its rows take the place of those of the version before, in one commit (E6)"
+    return "the rest of the version before, then all rows of the new one (E6)"
+
+
 def _to(sink: Sink) -> tuple[tuple[str, str], ...]:
     form = ""
     if sink.format is not None:
@@ -73,7 +88,7 @@ def _to(sink: Sink) -> tuple[tuple[str, str], ...]:
     lines = [("to", f"connector {sink.connector.connector}{form}")]
     for name, option in type(sink.connector).model_fields.items():
         value = getattr(sink.connector, name)
-        if name in ("connector", "snapshot", "amendments", "properties") or value in (None, ()):
+        if name in ("connector", "snapshot", "amendments", "on_change", "properties") or value in (None, ()):
             continue
         text = ", ".join(value) if isinstance(value, tuple) else str(value)
         lines.append((option.alias or name, text))

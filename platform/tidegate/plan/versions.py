@@ -78,8 +78,12 @@ def tag_of(number: int) -> str:
 def number_of(life: str, now: str) -> int | None:
     """Which version of the table that has the life `now` has had the life `life` (`StoredTable.uuid`); None if that is
     another table."""
-    base, _, number = life.partition("/")
-    return int(number or 1) if base == now.partition("/")[0] else None
+    return version_of(life) if life.partition("/")[0] == now.partition("/")[0] else None
+
+
+def version_of(life: str) -> int:
+    """The number of the version that has this life."""
+    return int(life.partition("/")[2] or 1)
 
 
 def current_version(properties: Mapping[str, str]) -> int:

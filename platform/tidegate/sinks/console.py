@@ -6,7 +6,7 @@ The position moves after the rows are shown: a run that is killed between the tw
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tidegate.iceberg.layout import quote
 from tidegate.plan.events import RowsDelivered
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class ConsoleSink:
     """See `SinkWriter`. `notify`: who shows the rows."""
 
+    replaces: ClassVar[bool] = False
+
     def __init__(self, context: Context, sink: Sink, notify: Callable[[Event], None]) -> None:
         assert isinstance(sink.connector, ConsoleSinkOptions)
         self._spark, self._tables, self._sink, self._notify = context.spark, context.tables, sink, notify
@@ -44,7 +46,7 @@ class ConsoleSink:
     def deliver(self, upstream: Upstream, after: Position) -> Delivered:
         from pyspark.sql import functions as F
 
-        rows = upstream.rows(self._tables, after.tick)
+        rows = upstream.rows(self._tables, after)
         shown = rows.select(*[F.col(quote(name)).cast("string") for name in rows.columns]).take(self._shown)
         # The rest is counted, not fetched.
         count = len(shown) if len(shown) < self._shown else rows.count()
@@ -53,6 +55,12 @@ class ConsoleSink:
             self._notify(RowsDelivered(self._sink.name, tuple(rows.columns), found, count - len(shown)))
         self.begin(upstream.reached(after))
         return Delivered(count)
+
+    def go_on(self, position: Position) -> None:
+        self.begin(position)
+
+    def replace(self, *_: object) -> Delivered:
+        raise NotImplementedError  # it only appends
 
     def forget(self) -> None:
         self._state.remove()

@@ -6,16 +6,16 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
 from tidegate.plan.sink_stages import SinkStage
 from tidegate.plan.stages import delivery_stages
 from tidegate.runtime.result import SinkReport
+from tidegate.sinks.changed import follow, require_way
 from tidegate.sinks.console import ConsoleSink
 from tidegate.sinks.filesystem import FilesystemSink
 from tidegate.sinks.iceberg import IcebergSink
 from tidegate.sinks.kafka import KafkaSink
-from tidegate.sinks.sink_writer import SinkWriter
+from tidegate.sinks.sink_writer import Delivered, SinkWriter
 from tidegate.sinks.statefile import StateFile
 from tidegate.sinks.upstream import Upstream
 from tidegate.sql.catalog.objects import Sink
@@ -42,13 +42,16 @@ def deliver(context: Context, sink: Sink, notify: Callable[[Event], None] | None
         if upstream is None:
             return SinkReport(sink.name)
         writer = open_sink(context, sink, notify)
-        position = _position(writer, sink, upstream, context)
-        if not upstream.has_news(position):
+        position = _position(writer, upstream)
+        is_same = position.table == upstream.newest.table
+        if is_same and not upstream.has_news(position):
             return SinkReport(sink.name)
+        if not is_same:
+            require_way(sink, position, upstream, Upstream.of_version(context, sink, position.table))
         _record(context, sink)
         planned = delivery_stages(context.catalog, sink, context.project.storage.namespace_of)
         stages = context.stages(planned)
-        done = stages.carry_out(SinkStage, lambda _: writer.deliver(upstream, position))
+        done = stages.carry_out(SinkStage, lambda _: _delivered(context, sink, writer, upstream, position))
     if (done.rows or done.amended) and notify is not None:
         seconds = round(time.monotonic() - started, 3)
         notify(SinkDelivered(sink.name, sink.connector.connector, done.rows, seconds, done.amended))
@@ -88,24 +91,22 @@ def open_sink(context: Context, sink: Sink, notify: Callable[[Event], None] | No
     return ConsoleSink(context, sink, notify or _print)
 
 
-def _position(writer: SinkWriter, sink: Sink, upstream: Upstream, context: Context) -> Position:
+def _position(writer: SinkWriter, upstream: Upstream) -> Position:
     """Where the sink stands. One that never began starts before the first commit: what is there already was asked for,
     or `begin` came before there was anything."""
     found = writer.position()
     if found is None:
         found = Position(upstream.newest.table, 0)
         writer.begin(found)
-    if found.table != upstream.newest.table:
-        raise TidegateError(
-            "TG542",
-            (
-                f'"{sink.upstream}" is not the table that "{sink.name}" has delivered from until now: it was '
-                "recreated, or the definition of the sink has changed. Its rows would be delivered twice"
-            ),
-            hint=f"DROP SINK {sink.name} and CREATE it again, with a new place or with snapshot = 'false'",
-            location=sink.location,
-        )
     return found
+
+
+def _delivered(
+    context: Context, sink: Sink, writer: SinkWriter, upstream: Upstream, position: Position
+) -> Delivered:
+    """All that there is, after the sink has gone over to the current version of its view."""
+    position, done = follow(context, sink, writer, upstream, position)
+    return done.plus(writer.deliver(upstream, position)) if upstream.has_news(position) else done
 
 
 def _record(context: Context, sink: Sink) -> None:

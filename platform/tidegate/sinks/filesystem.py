@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate.errors import TidegateError
 from tidegate.jvm.failures import refused
@@ -31,6 +31,8 @@ _OWN = "_tidegate"
 
 class FilesystemSink:
     """See `SinkWriter`."""
+
+    replaces: ClassVar[bool] = False
 
     def __init__(self, context: Context, sink: Sink) -> None:
         assert isinstance(sink.connector, FilesystemSinkOptions)
@@ -67,7 +69,7 @@ class FilesystemSink:
         form = self._sink.format
         assert form is not None
         try:
-            rows = encoded(upstream.rows(self._tables, after.tick), form)
+            rows = encoded(upstream.rows(self._tables, after), form)
         except Exception as error:
             raise refused(f'sink "{self._sink.name}"', error, self._sink.location) from error
         first = head([column.name for column in upstream.source.columns], form)
@@ -75,7 +77,7 @@ class FilesystemSink:
             written = run_task(rows, EncodeTask(self._filesystem, staging, first))
         files = sorted((file for file in written if file["rows"]), key=lambda file: file["task"])
         ending = "jsonl" if form.encode == "json" else form.encode
-        commits = f"{after.tick + 1:012}-{upstream.newest.tick:012}"
+        commits = f"{_of_version(after)}{after.tick + 1:012}-{upstream.newest.tick:012}"
         pending = {
             "tick": upstream.newest.tick,
             "total": upstream.newest.total,
@@ -88,6 +90,12 @@ class FilesystemSink:
         self._state.write(document)
         self._finish(document)
         return Delivered(sum(file["rows"] for file in files))
+
+    def go_on(self, position: Position) -> None:
+        self._state.write(self._document(position))
+
+    def replace(self, *_: object) -> Delivered:
+        raise NotImplementedError  # it only appends
 
     def forget(self) -> None:
         self._remove(f"{self._path}/{_OWN}")
@@ -121,3 +129,10 @@ class FilesystemSink:
             hint="give the sink a folder of its own, new or empty",
             location=self._sink.location,
         )
+
+
+def _of_version(position: Position) -> str:
+    """What names begin with: nothing for the first version of a view, whose commits have other numbers than those of
+    the later ones; their names sort behind it."""
+    _, _, number = position.table.partition("/")
+    return f"v{int(number):05}-" if number else ""

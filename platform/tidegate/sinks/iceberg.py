@@ -8,7 +8,7 @@ So amended and new rows appear at once, together with the position that says so.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import TRIES
@@ -20,6 +20,7 @@ from tidegate.project.owner import OWNER
 from tidegate.project.storage import CATALOG
 from tidegate.runtime.owners import take
 from tidegate.sinks.amended import NUMBER, Amended, bound_of
+from tidegate.sinks.sink_columns import add_columns, different_windows
 from tidegate.sinks.sink_writer import Delivered
 from tidegate.sinks.upstream import Upstream, few_files
 from tidegate.sql.catalog.objects import Sink, View
@@ -30,6 +31,8 @@ from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.views.revisions.revisions import units
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
     from tidegate.runtime.context import Context
@@ -44,6 +47,8 @@ _CHANGES, _GONE = "_tidegate_amended", inner("gone")
 
 class IcebergSink:
     """See `SinkWriter`."""
+
+    replaces: ClassVar[bool] = True
 
     def __init__(self, context: Context, sink: Sink) -> None:
         assert isinstance(sink.connector, IcebergSinkOptions)
@@ -99,6 +104,88 @@ class IcebergSink:
         self._publish(table, branch, base)
         return done
 
+    def go_on(self, position: Position) -> None:
+        upstream = Upstream.of(self._context, self._sink)
+        assert upstream is not None
+        table = self._table()
+        add_columns(self._context, self._sink, self.identifier, upstream.schema(self._tables))
+        base = table.current()
+        assert base.id is not None
+        branch = StatementBranch(table.java, base.id)
+        table.current()
+        self._say(table, branch, position)
+        self._publish(table, branch, base)
+
+    def replace(
+        self,
+        before: Upstream | None,
+        upstream: Upstream,
+        start: Position,
+        version: Callable[[str], Upstream | None],
+    ) -> Delivered:
+        table = self._table()
+        add_columns(self._context, self._sink, self.identifier, upstream.schema(self._tables))
+        base = table.current()
+        assert base.id is not None
+        branch = StatementBranch(table.java, base.id)
+        if self._has_windows(table):
+            self._change_windows(branch, base.id, upstream, start)
+        else:
+            self._spark.sql(f"DELETE FROM {branch.of(self.identifier)} WHERE true")
+            with few_files(self._spark):
+                rows = self._fitted(upstream.rows(self._tables, start))
+                rows.writeTo(branch.of(self.identifier)).append()
+        table.current()
+        self._say(table, branch, upstream.reached(start))
+        self._publish(table, branch, base)
+        return Delivered(max(upstream.newest.total - start.total, 0))
+
+    def _change_windows(
+        self, branch: StatementBranch, base: int, upstream: Upstream, start: Position
+    ) -> None:
+        """Put the rows of those windows anew into the branch which are not the same in the new version. What it has of
+        them, as of snapshot `base`, is what the sink has delivered."""
+        from pyspark.sql import functions as F
+
+        table = self._fitted(self._tables.rows(self.identifier, base))
+        added = (*_WINDOW, NUMBER)
+        rows = self._fitted(upstream.rows(self._tables, start, added).withColumnRenamed(NUMBER, _REVISION))
+        keys = {name: inner(f"unit{i}") for i, name in enumerate(_WINDOW)}
+        gone = different_windows(table, rows, _WINDOW)
+        gone = gone.select(*[F.col(quote(name)).alias(alias) for name, alias in keys.items()])
+        same = F.lit(True)
+        for name, alias in keys.items():
+            same = same & F.col(quote(name)).eqNullSafe(F.col(quote(alias)))
+        again = rows.join(gone, same, "left_semi")
+        changes = again.withColumn(_GONE, F.lit(False)).unionByName(
+            gone.withColumn(_GONE, F.lit(True)), allowMissingColumns=True
+        )
+        matches = [f"t.{quote(name)} <=> s.{quote(alias)}" for name, alias in keys.items()]
+        self._merge(branch, changes, f"s.{quote(_GONE)} AND {' AND '.join(matches)}", table.columns)
+
+    def _fitted(self, rows: DataFrame) -> DataFrame:
+        """With the columns that the table has: NULL in those that only earlier versions of the view have had (E6)."""
+        from pyspark.sql import functions as F
+
+        fields = self._spark.table(self.identifier).schema.fields
+        there = set(rows.columns)
+        found = [
+            F.col(quote(f.name)).cast(f.dataType)
+            if f.name in there
+            else F.lit(None).cast(f.dataType).alias(f.name)
+            for f in fields
+        ]
+        return rows.select(*found)
+
+    def _say(self, table: IcebergTable, branch: StatementBranch, position: Position) -> None:
+        """Where the sink stands, in a snapshot of the branch that has no rows: what is before it may have said nothing,
+        where there was nothing to do."""
+        update = table.java.newAppend().toBranch(branch.name)
+        for key, value in position.to_summary().items():
+            update = update.set(key, value)
+        update.commit()
+        table.current()
+
     def forget(self) -> None:
         """The position is part of the table, which stays: a sink of the same name goes on from there."""
 
@@ -107,8 +194,8 @@ class IcebergSink:
     ) -> Delivered:
         """Add what is new to the branch."""
         added = (*_WINDOW, NUMBER) if self._has_windows(table) else ()
-        rows = upstream.rows(self._tables, after.tick, added).withColumnRenamed(NUMBER, _REVISION)
-        writer = rows.writeTo(branch.of(self.identifier))
+        rows = upstream.rows(self._tables, after, added).withColumnRenamed(NUMBER, _REVISION)
+        writer = self._fitted(rows).writeTo(branch.of(self.identifier))
         for key, value in upstream.reached(after).to_summary().items():
             writer = writer.option(f"snapshot-property.{key}", value)
         with few_files(self._spark):
@@ -134,7 +221,7 @@ class IcebergSink:
         names = [*(column.name for column in view.columns), *_WINDOW, _REVISION]
         keys = {name: inner(f"unit{i}") for i, name in enumerate(units(view))}
         rows = new.unionByName(again)
-        rows = rows.withColumn(_REVISION, F.col(NUMBER)).select(*map(quote, names))
+        rows = self._fitted(rows.withColumn(_REVISION, F.col(NUMBER)).select(*map(quote, names)))
         gone = changed.windows.select(*[F.col(quote(name)).alias(alias) for name, alias in keys.items()])
         changes = rows.withColumn(_GONE, F.lit(False)).unionByName(
             gone.withColumn(_GONE, F.lit(True)), allowMissingColumns=True
@@ -144,14 +231,9 @@ class IcebergSink:
         low, high = view.kind.spark_literal(changed.low), view.kind.spark_literal(changed.high)
         bound = f"t.{quote(bound_of(view))}"
         within = f"{bound} >= {low} AND {bound} <= {high}"
-        self._merge(branch, changes, f"s.{quote(_GONE)} AND {within} AND {' AND '.join(same)}", names)
+        self._merge(branch, changes, f"s.{quote(_GONE)} AND {within} AND {' AND '.join(same)}", rows.columns)
         table.current()
-        # A MERGE that finds nothing to do commits nothing; and where the sink stands is a fact all the same.
-        update = table.java.newAppend().toBranch(branch.name)
-        for key, value in upstream.reached(after).to_summary().items():
-            update = update.set(key, value)
-        update.commit()
-        table.current()
+        self._say(table, branch, upstream.reached(after))
         return Delivered(upstream.newest.total - after.total, changed.count)
 
     def _merge(self, branch: StatementBranch, changes: DataFrame, condition: str, names: list[str]) -> None:

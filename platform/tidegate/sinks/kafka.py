@@ -14,9 +14,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate.confidential import variables
 from tidegate.errors import TidegateError
@@ -24,6 +24,7 @@ from tidegate.iceberg.layout import quote
 from tidegate.jvm.failures import spark_message
 from tidegate.plan.sink_stages import KAFKA_ID_HEADER, KAFKA_REVISION_HEADER
 from tidegate.sinks.amended import AMENDMENT, NUMBER, Amended
+from tidegate.sinks.changed import VersionMessages, unreadable
 from tidegate.sinks.filewriter import as_json
 from tidegate.sinks.sink_writer import Delivered
 from tidegate.sinks.statefile import StateFile
@@ -44,12 +45,16 @@ if TYPE_CHECKING:
 
 #: Inside, beside what a message has: the commit that a row is of, and what equal rows have in common.
 _COMMIT, _HASH = inner("commit"), inner("hash")
+#: Those of the version before.
+_KEY, _VALUE = inner("key"), inner("value")
 #: How often one run looks into the topic and goes on, where tasks broke off that Spark would have repeated.
 _ROUNDS = 3
 
 
 class KafkaSink:
     """See `SinkWriter`."""
+
+    replaces: ClassVar[bool] = False
 
     def __init__(self, context: Context, sink: Sink) -> None:
         assert isinstance(sink.connector, KafkaSinkOptions)
@@ -71,11 +76,15 @@ class KafkaSink:
 
     def begin(self, position: Position) -> None:
         _, topic_id = self._topic.state()
+        self._state.write(self._begun(position, topic_id))
+
+    def _begun(self, position: Position, topic_id: str | None) -> dict[str, Any]:
+        """The state of a sink that begins at a position, or goes on with a new version there."""
         # Two machines that begin at the same moment give a row the same id.
         facts = json.dumps([self._sink.name, topic_id, self._options.topic, asdict(position)])
         delivery = hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()
         begun = {"topic_id": topic_id, "delivery": delivery, "pending": None}
-        self._state.write({"sink": self._sink.name, **asdict(position), **begun})
+        return {"sink": self._sink.name, **asdict(position), **begun}
 
     def deliver(self, upstream: Upstream, after: Position) -> Delivered:
         self._topic.require()
@@ -86,13 +95,51 @@ class KafkaSink:
             state, amended = self._send(upstream, state, self._offsets(state), resumed=True)
         if upstream.has_news(Position.of_document(state)):
             offsets = self._offsets(state)
-            newest = {key: getattr(upstream.newest, key) for key in ("tick", "total", "amendments")}
-            ends = {str(partition): end for partition, (_, end) in offsets.items()}
-            state = state | {"pending": newest | {"ends": ends}}
+            state = state | {"pending": self._pending(upstream, offsets)}
             self._state.write(state)
             state, more = self._send(upstream, state, offsets, resumed=False)
             amended += more
         return Delivered(state["total"] - after.total, amended)
+
+    def go_on(self, position: Position) -> None:
+        state = self._state.read()
+        assert state is not None
+        self._state.write(self._begun(position, state["topic_id"]))
+
+    def replace(
+        self,
+        before: Upstream | None,
+        upstream: Upstream,
+        start: Position,
+        version: Callable[[str], Upstream | None],
+    ) -> Delivered:
+        self._topic.require()
+        state = self._state.read()
+        assert state is not None
+        assert before is not None
+        offsets, pending = self._offsets(state), state["pending"]
+        if pending is None:
+            pending = self._pending(upstream, offsets) | {"start": asdict(start)}
+            state = state | {"pending": pending}
+            self._state.write(state)
+            resumed = False
+        else:
+            # What is pending is what it was, though another version may have come since.
+            start, resumed = Position.of_document(pending["start"]), True
+            found = upstream if upstream.newest.table == start.table else version(start.table)
+            if found is None:
+                raise unreadable(self._sink)
+            upstream = found
+        changed = VersionMessages(upstream, before, start, Position.of_document(state), pending)
+        self._send_all(lambda arrived: self._differences(changed, state, arrived), state, offsets, resumed)
+        reached = {key: pending[key] for key in ("tick", "total", "amendments")}
+        self._state.write(self._begun(replace(start, **reached), state["topic_id"]))
+        return Delivered(max(pending["total"] - start.total, 0))
+
+    def _pending(self, upstream: Upstream, offsets: Offsets) -> dict[str, Any]:
+        """What a delivery that is about to begin consists of, and where the topic ends before it."""
+        newest = {key: getattr(upstream.newest, key) for key in ("tick", "total", "amendments")}
+        return newest | {"ends": {str(partition): end for partition, (_, end) in offsets.items()}}
 
     def forget(self) -> None:
         from pyarrow.fs import FileSelector
@@ -117,20 +164,35 @@ class KafkaSink:
             "amendments": upto if upstream.upserts else after.amendments
         }
         changed = upstream.amended(self._tables, after, upto)
+        if reached["total"] > after.total or changed is not None or upto > after.amendments:
+            self._send_all(
+                lambda arrived: self._messages(upstream, state, upto, changed, arrived),
+                state,
+                offsets,
+                resumed,
+            )
+        done = state | reached | {"pending": None}
+        self._state.write(done)
+        return done, 0 if changed is None else changed.count
+
+    def _send_all(
+        self,
+        messages: Callable[[DataFrame | None], DataFrame],
+        state: Mapping[str, Any],
+        offsets: Offsets,
+        resumed: bool,
+    ) -> None:
+        """Send the messages of what is pending, less those whose ids have arrived if this is not the first try."""
         for round_ in range(_ROUNDS):
             arrived = self._arrived(state, offsets) if resumed else None
             try:
-                if reached["total"] > after.total or changed is not None or upto > after.amendments:
-                    with few_files(self._spark):
-                        self._topic.send(self._messages(upstream, state, upto, changed, arrived))
-                break
+                with few_files(self._spark):
+                    self._topic.send(messages(arrived))
+                return
             except Exception as error:
                 if REPEATED not in str(error) or round_ == _ROUNDS - 1:
                     raise self._broke_off(error) from None
             resumed, offsets = True, self._offsets(state)
-        done = state | reached | {"pending": None}
-        self._state.write(done)
-        return done, 0 if changed is None else changed.count
 
     def _messages(
         self,
@@ -143,17 +205,28 @@ class KafkaSink:
         """Rows of `MESSAGE`, of the pending commits and of the windows that amendments up to `upto` have `changed`,
         without those whose `id` arrived. Those of a key are in one task, in the order in which they became final;
         without a key no order can be kept."""
-        from pyspark.sql import Window
         from pyspark.sql import functions as F
 
-        stored = upstream.stored(self._tables, state["tick"], state["pending"]["tick"], upto)
-        by = [inner(f"by{i}") for i in range(len(upstream.order))]
+        after = Position.of_document(state)
+        stored = upstream.stored(self._tables, after.tick, state["pending"]["tick"], upto, after.edge)
+        by = _ordering(upstream)
         rows = self._rows(upstream, stored, by)
-        together = "key" if self._options.key else _HASH
         if isinstance(upstream.source, View):
             rows = rows.withColumn(_COMMIT, F.col(by[0]).cast("string"))
             if changed is not None:
-                rows = rows.unionByName(self._again(upstream, Position.of_document(state), upto, changed, by))
+                rows = rows.unionByName(self._again(upstream, after, upto, changed, by))
+        return self._with_ids(upstream, rows, by, state["delivery"], arrived)
+
+    def _with_ids(
+        self, upstream: Upstream, rows: DataFrame, by: list[str], delivery: str, arrived: DataFrame | None
+    ) -> DataFrame:
+        """Rows with `key`, `value`, `by`, and of a view `_COMMIT` and `NUMBER`, as `MESSAGE`, without those whose id
+        has arrived."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        together = "key" if self._options.key else _HASH
+        if isinstance(upstream.source, View):
             # Rows that are equal are the same message: it does not matter which of them arrived, but how many did.
             rows = rows.withColumn(_HASH, F.md5(F.coalesce("value", "key"))).repartition(together)
             equal = Window.partitionBy("key", _HASH, _COMMIT).orderBy(by[0])
@@ -162,13 +235,34 @@ class KafkaSink:
             # Of a log: partition and offset.
             parts = [F.col(by[1]), F.col(by[2])]
             rows = rows.withColumn(_HASH, F.hash(*parts)).repartition(together)
-        rows = rows.withColumn("id", F.concat_ws("/", F.lit(state["delivery"]), *parts))
+        rows = rows.withColumn("id", F.concat_ws("/", F.lit(delivery), *parts))
         if arrived is not None:
             rows = rows.join(arrived, "id", "left_anti").repartition(together)
         headers = [_header(KAFKA_ID_HEADER, "id")]
         if upstream.upserts:
             headers.append(_header(KAFKA_REVISION_HEADER, NUMBER))
         return rows.sortWithinPartitions(*by).select("key", "value", F.array(*headers).alias("headers"))
+
+    def _differences(
+        self, changed: VersionMessages, state: Mapping[str, Any], arrived: DataFrame | None
+    ) -> DataFrame:
+        """Rows of `MESSAGE`: of a new version what is not the same in the one before, and a null value for every key
+        that it does not have any more. Without those whose `id` arrived."""
+        from pyspark.sql import functions as F
+
+        upstream, by = changed.upstream, _ordering(changed.upstream)
+        now = self._rows(upstream, changed.rows(self._tables), by)
+        # (What orders the rows of the version before may be of another number of columns.)
+        then = self._rows(changed.before, changed.rows_before(self._tables), _ordering(changed.before))
+        known = then.select(F.col("key").alias(_KEY), F.col("value").alias(_VALUE)).distinct()
+        same = F.col("key").eqNullSafe(F.col(_KEY)) & (F.col("value") == F.col(_VALUE))
+        came = now.join(known, same, "left_anti")
+        went = then.select("key").where(F.col("key").isNotNull()).distinct()
+        went = went.join(now.select("key"), "key", "left_anti")
+        nothing = {name: F.lit(None).cast(kind) for name, kind in now.dtypes if name != "key"}
+        went = went.withColumns({**nothing, NUMBER: F.lit(1).cast("bigint")})
+        rows = came.unionByName(went).withColumn(_COMMIT, F.lit(changed.commit))
+        return self._with_ids(upstream, rows, by, state["delivery"], arrived)
 
     def _rows(self, upstream: Upstream, stored: DataFrame, by: list[str]) -> DataFrame:
         """`key`, `value` and `by`: the columns that order them; of a view also `NUMBER`, `AMENDMENT`."""
@@ -254,6 +348,11 @@ class KafkaSink:
         for value in sorted(values - {""}, key=len, reverse=True):
             text = text.replace(value, "***")
         return text
+
+
+def _ordering(upstream: Upstream) -> list[str]:
+    """What the columns that order the rows are called beside the parts of a message."""
+    return [inner(f"by{i}") for i in range(len(upstream.order))]
 
 
 def _header(name: str, column: str) -> Column:

@@ -9,11 +9,13 @@ own. Each connector keeps the position with the data, so that one can't be there
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from tidegate.store.positions import Position
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidegate.sinks.upstream import Upstream
 
 
@@ -24,9 +26,16 @@ class Delivered:
     rows: int
     amended: int = 0
 
+    def plus(self, other: Delivered) -> Delivered:
+        """Both together."""
+        return Delivered(self.rows + other.rows, self.amended + other.amended)
+
 
 class SinkWriter(Protocol):
-    """One connector, open for one sink; the caller holds the sink's lease."""
+    """One connector, open for one sink; the caller holds the sink's lease. `replaces`: it can put all rows of a new
+    version in the place of what an append-only sink has delivered."""
+
+    replaces: ClassVar[bool]
 
     def position(self) -> Position | None:
         """What is delivered, after finishing a delivery that broke off; None before `begin`."""
@@ -37,6 +46,22 @@ class SinkWriter(Protocol):
     def deliver(self, upstream: Upstream, after: Position) -> Delivered:
         """Deliver what `upstream` has closed after a position, and what was amended since, if the sink upserts; move
         it. The same again after a crash delivers nothing twice."""
+
+    def go_on(self, position: Position) -> None:
+        """Say where the sink stands in a new version of its view, which is delivered from there (E6). What was
+        delivered of the version before stays."""
+
+    def replace(
+        self,
+        before: Upstream | None,
+        upstream: Upstream,
+        start: Position,
+        version: Callable[[str], Upstream | None],
+    ) -> Delivered:
+        """Put a new version of the view in the place of the one `before`, of which all is delivered, and move the
+        position there (E6). `start`: the position in the new one before anything of it; `version`: that of a life. One
+        that broke off is finished first, even if another version is the newest by now. Of a connector that
+        `replaces`, and of a sink that upserts. None `before`: it can't be read any more."""
 
     def forget(self) -> None:
         """Remove the position. What is delivered belongs to whoever reads it, and stays."""

@@ -13,16 +13,22 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tidegate.iceberg.layout import ON_TIME, ddl, quote
+from tidegate.iceberg.layout import ON_TIME, ddl, is_of_view, quote
 from tidegate.iceberg.protocol import AMENDMENTS
 from tidegate.jvm.within import settings
+from tidegate.plan.versions import kept_versions, number_of, tag_of
 from tidegate.sinks.amended import AMENDMENT, Amended, amended, as_of, bound_of
-from tidegate.sql.catalog.objects import Relation, View
+from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
+from tidegate.sql.statements.stored_definition import stored_view
 from tidegate.store.positions import Position, final_keys
+from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate.iceberg.protocol import Snapshot
     from tidegate.iceberg.tables import Tables
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import Sink
@@ -43,8 +49,9 @@ def few_files(spark: SparkSession) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True)
 class Upstream:
-    """A view or relation at one snapshot. `newest`: its last commit, and its last amendment. `frontier`: up to where a
-    view is final, in ticks. `upserts`: whether the sink follows amendments (B2)."""
+    """A view or relation at one snapshot. `source`: its definition, that of the stored results. `newest`: its last
+    commit, and its last amendment. `frontier`: up to where a view is final, in ticks. `upserts`: whether the sink
+    follows amendments (B2)."""
 
     source: Relation | View
     identifier: str
@@ -63,10 +70,35 @@ class Upstream:
             return None
         table = context.tables.open(identifier)
         current = table.current()
-        tick, total = (current.integer(key) or 0 for key in final_keys(source))
-        newest = Position(table.uuid, tick, total, amendments=current.integer(AMENDMENTS) or 0)
-        frontier = current.integer("tidegate.frontier")
-        return cls(source, identifier, current.id, newest, frontier, sink.connector.upserts)
+        if isinstance(source, View) and not is_of_view(source, table.properties()):
+            # Its next version is being built, or it has gone back to an earlier one (E5).
+            source = _as_stored(context, source, table.properties(), identifier, current.id)
+        return cls._at(source, identifier, current, table.uuid, sink)
+
+    @classmethod
+    def of_version(cls, context: Context, sink: Sink, life: str) -> Upstream | None:
+        """An earlier version of a view (E5), as it was when another one took its place; None if it can't be read any
+        more. `life`: as in `Position.table`."""
+        view = context.catalog.get(sink.upstream)
+        identifier = context.stored(view.name)
+        if identifier is None or not isinstance(view, View):
+            return None
+        table = context.tables.open(identifier)
+        table.current()
+        number, known = number_of(life, table.uuid), kept_versions(table.properties())
+        kept = next((one for one in known if one.number == number), None)
+        if kept is None:
+            return None
+        at = table.at(tag_of(kept.number))
+        source = _as_stored(context, view, kept.definition, identifier, at.id)
+        return cls._at(source, identifier, at, life, sink)
+
+    @classmethod
+    def _at(cls, source: Relation | View, identifier: str, at: Snapshot, life: str, sink: Sink) -> Upstream:
+        tick, total = (at.integer(key) or 0 for key in final_keys(source))
+        newest = Position(life, tick, total, amendments=at.integer(AMENDMENTS) or 0)
+        frontier = at.integer("tidegate.frontier")
+        return cls(source, identifier, at.id, newest, frontier, sink.connector.upserts)
 
     def has_news(self, delivered: Position) -> bool:
         """Whether there is anything to deliver."""
@@ -77,7 +109,8 @@ class Upstream:
         """The position of a sink that stood at `after` and has delivered all of this. One that ignores amendments stays
         at the last that it has followed: if it is told to upsert some day, it has those after it to catch up with."""
         amendments = self.newest.amendments if self.upserts else after.amendments
-        return replace(self.newest, amendments=amendments, skipped=after.skipped, since=after.since)
+        kept = {name: getattr(after, name) for name in ("skipped", "since", "beyond")}
+        return replace(self.newest, amendments=amendments, **kept)
 
     @property
     def order(self) -> list[str]:
@@ -86,16 +119,24 @@ class Upstream:
             return ["_tick", "_window_end", *(["_ordinal"] if self.source.order else [])]
         return ["_epoch", "_source_partition", "_offset"]
 
-    def rows(self, tables: Tables, after: int, added: Sequence[str] = ()) -> DataFrame:
-        """The rows of the commits after `after` in the order in which they became final; columns as in SQL, and those
-        of `added`, of the ones that SQL does not see. Needs a snapshot."""
+    def rows(self, tables: Tables, after: Position, added: Sequence[str] = ()) -> DataFrame:
+        """What a sink at `after` is to deliver, in the order in which it became final; columns as in SQL, and those of
+        `added`, of the ones that SQL does not see. Needs a snapshot."""
         names = [quote(c.name) for c in self.source.columns] + list(added)
-        return self.stored(tables, after, self.newest.tick).orderBy(*self.order).select(*names)
+        rows = self.stored(tables, after.tick, self.newest.tick, edge=after.edge)
+        return rows.orderBy(*self.order).select(*names)
 
-    def stored(self, tables: Tables, after: int, upto: int, amendments: int | None = None) -> DataFrame:
+    def stored(
+        self,
+        tables: Tables,
+        after: int,
+        upto: int,
+        amendments: int | None = None,
+        edge: int | None = None,
+    ) -> DataFrame:
         """The rows of the commits after `after` and up to `upto`, with the columns that SQL does not see, in no order;
         those of a view with `NUMBER` and `AMENDMENT` of `amended.py`, as they were after so many amendments (None: as
-        they are). Needs a snapshot."""
+        they are). `edge`: of the first delivery of a version, what ends later. Needs a snapshot."""
         from pyspark.sql import functions as F
 
         table = self.table(tables)
@@ -103,6 +144,9 @@ class Upstream:
             newest = self.newest.amendments
             number = F.col("_tick")
             rows = as_of(table, self.source, newest if amendments is None else amendments, newest)
+            if edge is not None and after == 0:
+                # (Later commits have nothing that ends there.)
+                rows = rows.where(F.col("_window_end") > F.expr(self.source.kind.spark_literal(edge)))
         else:
             number, rows = F.col("_epoch"), table.where(F.col("_outcome") == ON_TIME)
         return rows.where((number > after) & (number <= upto))
@@ -140,5 +184,27 @@ class Upstream:
 
     def schema(self, tables: Tables, added: Sequence[str] = ()) -> list[tuple[str, str]]:
         """(name, Spark DDL) of the columns, and of those of `added`."""
-        types = {field.name: ddl(field.dataType) for field in tables.rows(self.identifier).schema.fields}
+        fields = tables.rows(self.identifier, self.snapshot).schema.fields
+        types = {field.name: ddl(field.dataType) for field in fields}
         return [(name, types[name]) for name in (*(c.name for c in self.source.columns), *added)]
+
+
+def _as_stored(
+    context: Context, view: View, properties: Mapping[str, str], identifier: str, snapshot: int | None
+) -> View:
+    """The definition of stored results; as far as a delivery needs it, if nobody can read it any more, since what it
+    reads has changed."""
+    known = stored_view(properties.get("tidegate.definition", ""), context.catalog)
+    if known is not None:
+        return replace(known, name=view.name)
+    fields = context.tables.rows(identifier, snapshot).schema.fields
+    names = [field.name for field in fields]
+    # The first column that is not the view's own (`layout.view_columns`).
+    own = fields[: names.index("_window_start")]
+    kind = properties.get("tidegate.time-kind")
+    return replace(
+        view,
+        columns=tuple(CatalogColumn(field.name, ddl(field.dataType)) for field in own),
+        order=("_ordinal",) if "_ordinal" in names else (),
+        kind=view.kind if kind is None else TimeKind[kind],
+    )

@@ -29,7 +29,8 @@ class Position:
     `total`: how many rows were final in it by then; `skipped`: as many of those were there before the sink began, and
     not wanted (`snapshot = 'false'`). `amendments`: how many amendments of it are delivered as well, by a sink that
     upserts them (B2); `since`: the frontier where such a sink began, in ticks: windows that end beyond it are its own
-    (None: all).
+    (None: all). `beyond`: the frontier up to which an earlier version of a view was delivered, so that of this one only
+    what ends later is (E6; None: nothing was, or it is delivered anew).
     """
 
     table: str
@@ -38,6 +39,12 @@ class Position:
     skipped: int = 0
     amendments: int = 0
     since: int | None = None
+    beyond: int | None = None
+
+    @property
+    def edge(self) -> int | None:
+        """Rows that end at or before it are not delivered of this version."""
+        return max((edge for edge in (self.since, self.beyond) if edge is not None), default=None)
 
     @property
     def rows(self) -> int:
@@ -62,7 +69,7 @@ class Position:
     def of_document(cls, document: Mapping[str, Any]) -> Position:
         """From a position file; what else is in it is its connector's."""
         # One of an earlier version knows nothing of amendments.
-        known = {"amendments": 0, "since": None, **document}
+        known = {"amendments": 0, "since": None, "beyond": None, **document}
         return cls(**{f.name: known[f.name] for f in fields(cls)})
 
 

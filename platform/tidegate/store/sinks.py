@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate.plan.versions import number_of
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import reads_of
@@ -22,7 +23,8 @@ class SinkStatus:
     `tick`: the last commit that is delivered, of `newest` commits (ticks of a view, epochs of a log); `behind`: how
     many there are in between. `delivered`: rows in all; `waiting`: final rows that are not delivered yet. `current`:
     nothing that is stored waits. `made_anew`: what it delivered from is gone, and another stands in its place (TG542);
-    then `behind` and `waiting` are None. `delivered_at`: when the position last moved, ISO, UTC.
+    `goes_on`: it is an earlier version of its view that the sink has delivered from, and its next delivery goes on with
+    the current one (E6); then `behind` and `waiting` are None. `delivered_at`: when the position last moved, ISO, UTC.
     `amendments_waiting`: amendments of what it delivers that it has not followed; None if it ignores them (B2).
     """
 
@@ -40,6 +42,7 @@ class SinkStatus:
     made_anew: bool
     delivered_at: str | None
     amendments_waiting: int | None = None
+    goes_on: bool = False
 
 
 def sink_status(storage: Storage, sink: Sink, catalog: Catalog) -> SinkStatus:
@@ -54,8 +57,11 @@ def sink_status(storage: Storage, sink: Sink, catalog: Catalog) -> SinkStatus:
         amendments = table.integer(AMENDMENTS) or 0
     found = read_position(storage, sink)
     position, moved = found or (None, None)
-    made_anew = position is not None and table is not None and table.uuid != position.table
-    if newest is not None and total is not None and not made_anew:
+    other = position is not None and table is not None and table.uuid != position.table
+    goes_on = (
+        other and position is not None and table is not None and _goes_on(sink, position.table, table.uuid)
+    )
+    if newest is not None and total is not None and not other:
         # What a sink that has not begun does not want, it says when it begins.
         wanted = sink.connector.snapshot
         behind = newest - (position.tick if position else 0) if position or wanted else None
@@ -75,7 +81,15 @@ def sink_status(storage: Storage, sink: Sink, catalog: Catalog) -> SinkStatus:
         delivered=position.rows if position else 0,
         waiting=waiting,
         current=position is not None and behind == 0 and not unfollowed,
-        made_anew=made_anew,
+        made_anew=other and not goes_on,
         delivered_at=moved,
         amendments_waiting=unfollowed,
+        goes_on=goes_on,
     )
+
+
+def _goes_on(sink: Sink, delivered: str, now: str) -> bool:
+    """Whether a sink goes from one version of its view to another by itself. (What stands in the way of that in the
+    rows themselves, its delivery says.)"""
+    decided = sink.connector.upserts or sink.connector.on_change is not None
+    return decided and number_of(delivered, now) is not None

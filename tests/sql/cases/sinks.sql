@@ -14,6 +14,12 @@ SELECT window_end, count(*) AS n FROM TUMBLE(big, ts, INTERVAL '1 hour') GROUP B
 EMIT ON WINDOW CLOSE
 WITH (connector = 'console', rows = 5);
 
+-- E6: what an append-only sink delivers of a new version of its view.
+CREATE SINK goes_on FROM hourly
+WITH (connector = 'filesystem', path = 'out/on', on_change = 'From_Frontier') FORMAT PLAIN ENCODE CSV;
+
+CREATE SINK replays FROM hourly WITH (connector = 'iceberg', on_change = 'replay');
+
 SHOW SINKS;
 SHOW CREATE SINK to_lake;
 EXPLAIN TO_LAKE;

@@ -107,6 +107,7 @@ class KafkaSinkOptions(SinkOptions):
         return _known_names(cls)
 
     def problems(self) -> Iterator[Problem]:
+        yield from super().problems()
         yield from client_problems(self.topic, self.properties)
         for name, value in self.properties.items():
             lowered, option = name.lower(), _PREFIX + name

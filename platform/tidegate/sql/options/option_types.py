@@ -124,11 +124,18 @@ class ConnectorOptions(BaseModel):
 class SinkOptions(ConnectorOptions):
     """What every connector of a sink has. `snapshot`: deliver what is there already, from the beginning. `amendments`:
     what becomes of windows that are amended after they were delivered (B2): upserted, where the connector can change
-    what it has delivered, or ignored."""
+    what it has delivered, or ignored. `on_change`: what an append-only sink delivers of a new version of its view (E6):
+    what ends behind the frontier at which it took the place of the earlier one, or everything; None: it asks."""
 
     refused_format_options: ClassVar[tuple[str, ...]] = ("case",)
     snapshot: Boolean = True
     amendments: Annotated[Literal["ignore", "upsert"], BeforeValidator(lower)] = "ignore"
+    on_change: Annotated[Literal["from_frontier", "replay"] | None, BeforeValidator(lower)] = None
+
+    def problems(self) -> Iterator[Problem]:
+        if self.upserts and self.on_change is not None:
+            message = "a sink that upserts gets the differences between the versions of its view (E6)"
+            yield Problem("TG404", "on_change", message, "leave out on_change; or amendments = 'ignore'")
 
     @property
     def upserts(self) -> bool:

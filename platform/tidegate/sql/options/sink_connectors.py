@@ -33,6 +33,7 @@ class AppendingSinkOptions(SinkOptions):
     """Of a connector that can't change what it has delivered."""
 
     def problems(self) -> Iterator[Problem]:
+        yield from super().problems()
         if self.upserts:
             message = (
                 f"connector {self.connector} only appends: it can't replace the rows of an amended window"

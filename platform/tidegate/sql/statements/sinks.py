@@ -43,6 +43,9 @@ def analyse_sink(text: Text, syntax: CreateSinkSyntax, catalog: Catalog) -> Sink
         message = f'rows of "{delivered.name}" are never amended: only the rows of views are amended (B2)'
         where = text.at(_option(syntax, "amendments").value_span)
         raise error("TG404", message, where, "leave it out")
+    if connector.on_change is not None and isinstance(delivered, Relation):
+        message = f'the rows of "{delivered.name}" are never replaced: only a view has versions (E6)'
+        raise error("TG404", message, text.at(_option(syntax, "on_change").value_span), "leave it out")
     if isinstance(connector, KafkaSinkOptions) and connector.key:
         key = _key(text, syntax, connector.key, delivered.columns)
         connector = connector.model_copy(update={"key": key})

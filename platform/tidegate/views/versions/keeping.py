@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.plan.versions import KEPT, KeptVersion, kept_text, kept_versions, tag_of
+from tidegate.plan.versions import KEPT, KeptVersion, kept_text, kept_versions, tag_of, version_of
+from tidegate.store.positions import read_position
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,16 +20,25 @@ if TYPE_CHECKING:
 _TRIES = 5
 
 
-def beyond(properties: Mapping[str, str], keep: float | None, now: float) -> list[int]:
-    """The earlier versions of a view's table whose retention has passed. `keep`: seconds, None: for ever; `now`:
-    seconds since the epoch."""
+def beyond(
+    context: Context, view: str, properties: Mapping[str, str], keep: float | None, now: float
+) -> list[int]:
+    """The earlier versions of a view's table whose retention has passed, and that no sink has yet to go on from (E5).
+    `keep`: seconds, None: for ever; `now`: seconds since the epoch."""
     if keep is None:
         return []
-    return [
+    old = [
         one.number
         for one in kept_versions(properties)
         if datetime.fromisoformat(one.until).timestamp() + keep < now
     ]
+    needed = _read_by_sinks(context, view) if old else set()
+    return [number for number in old if number not in needed]
+
+
+def _read_by_sinks(context: Context, view: str) -> set[int]:
+    found = (read_position(context.project.storage, sink) for sink in context.catalog.sinks.of(view))
+    return {version_of(position.table) for position, _ in filter(None, found)}
 
 
 def forget_versions(context: Context, view: str, which: Callable[[KeptVersion], bool]) -> list[int]:

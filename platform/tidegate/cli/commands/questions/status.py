@@ -191,6 +191,8 @@ def _sink_row(s: SinkStatus) -> list[object]:
     current = "yes" if s.current else "no" if s.ran else "never run"
     if s.amendments_waiting:
         current = f"no: {s.amendments_waiting} {'amendment waits' if s.amendments_waiting == 1 else 'amendments wait'}"
+    if s.goes_on:
+        reached, current = "–", "no: a new version waits"
     if s.made_anew:
         reached, current = "–", "no: it has delivered from another table until now (TG542)"
     moved = s.delivered_at or "never run"
