@@ -21,7 +21,14 @@ from tests.benchmarks.meter import Meter
 class LiveProcess:
     """The command on a project, in a `with`. What it says goes to `log`."""
 
-    def __init__(self, project: Path, interval: str, log: Path, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        project: Path,
+        interval: str,
+        log: Path,
+        names: Sequence[str] = (),
+        options: Sequence[str] = (),
+    ) -> None:
         self.log = log
         command = [
             sys.executable,
@@ -33,7 +40,7 @@ class LiveProcess:
             str(project),
             "--json",
         ]
-        command += ["--interval", interval, "--no-http"]
+        command += ["--interval", interval, "--no-http", *options]
         with log.open("wb") as out:
             self._process = subprocess.Popen(
                 command,

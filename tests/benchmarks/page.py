@@ -30,6 +30,8 @@ LABELS = {
     "p50_s": "p50, s",
     "p99_s": "p99, s",
     "max_s": "longest, s",
+    "times_before": "× before",
+    "took_s": "took, s",
     "cores_used": "cores used",
     "cores": "cores",
     "pss_mb": "largest PSS, MB",

@@ -10,9 +10,11 @@ import numpy as np
 
 from tests.benchmarks.load import Load, events
 from tests.benchmarks.many.streams import Commits, Stream, encoded_ticks
-from tests.benchmarks.many.team import DELAY_S, SECOND
+from tests.benchmarks.many.team import DELAY_S, SECOND, Case, make_team, team_streams
+from tests.benchmarks.suites.change import changes_of
 from tests.benchmarks.suites.many import CASES, delays, rank
 from tests.benchmarks.truth import judge
+from tidegate.project import Project
 
 LOAD = Load(600, 3, 5, 100, disorder_s=0.5, payload=10)
 
@@ -43,6 +45,7 @@ def test_a_window_that_is_missing_has_waited_for_ever() -> None:
     # All windows up to the first frontier came with its commit.
     assert found[0] > 1_010.0 - 1_006.0
     assert len(delays(stream, 0, frontiers, moments, 2_000.0)) == 0, "the warm-up does not count"
+    assert len(delays(stream, 0, frontiers, moments, 1_000.0, 1_000.0)) == 0, "nor what comes later"
     assert (rank(np.sort(found), 0.5) < 15, rank(np.sort(found), 1.0)) == (True, float("inf"))
 
 
@@ -62,6 +65,18 @@ def test_a_commit_is_there_when_its_metadata_are_written(tmp_path: Path) -> None
     commits.look()
     frontiers, moments = commits.of("v")
     assert (frontiers.tolist(), moments.tolist()) == ([10, 20, 30], [100.0, 110.0, 120.0])
+
+
+def test_each_change_of_the_suite_change_is_what_its_name_says(tmp_path: Path) -> None:
+    case = Case("change", 1, 2, 10, "1s", {}, 1)
+    project = make_team(tmp_path, "127.0.0.1:1", case, team_streams(case, 1.0, 0.1))
+    file, shapes = project.root / "assets" / "bench.sql", []
+    for one in changes_of(case):
+        file.write_text(one.edit(file.read_text()))
+        catalog = Project.load(project.root).catalog()
+        ((source,), views) = catalog.relations, catalog.views
+        shapes.append((len(source.columns), *(len(v.columns) for v in views), len(list(catalog.sinks))))
+    assert shapes == [(4, 5, 5, 0), (5, 5, 5, 0), (5, 5, 6, 0), (5, 5, 6, 1)]
 
 
 def test_every_case_of_the_table_is_there() -> None:

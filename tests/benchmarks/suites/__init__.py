@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.suites import catalogs, contests, growth, live, many, ttl
+from tests.benchmarks.suites import catalogs, change, contests, growth, live, many, ttl
 from tests.benchmarks.suites.suite import Suite
 
 SUITES: dict[str, Suite] = {
@@ -14,5 +14,6 @@ SUITES: dict[str, Suite] = {
         *catalogs.SUITES,
         *live.SUITES,
         *many.SUITES,
+        *change.SUITES,
     )
 }

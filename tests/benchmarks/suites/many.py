@@ -195,9 +195,16 @@ def _is_final(project: Project, last: dict[str, int]) -> bool:
     return all((stored(project, view).integer("tidegate.frontier") or 0) >= end for view, end in last.items())
 
 
-def delays(stream: Stream, view: int, frontiers: np.ndarray, moments: np.ndarray, since: float) -> np.ndarray:
+def delays(
+    stream: Stream,
+    view: int,
+    frontiers: np.ndarray,
+    moments: np.ndarray,
+    since: float,
+    until: float = inf,
+) -> np.ndarray:
     """Seconds from the broker's time of the rows that close a window to the commit that has it, of each window that
-    closes after the moment `since`; infinite for one that never came."""
+    closes in the moments [since, until); infinite for one that never came."""
     log, marks = events(stream.load), []
     for part, ends in stream.bounds().items():
         newest = np.maximum.accumulate(log.ts[log.part == part]) - DELAY_S * SECOND
@@ -206,7 +213,8 @@ def delays(stream: Stream, view: int, frontiers: np.ndarray, moments: np.ndarray
     first = int(log.ts.min()) // size * size + size
     ends = np.arange(first, int(published[-1]) + 1, size)
     sent = stream.sent_at[np.searchsorted(published, ends)]
-    ends, sent = ends[sent >= since], sent[sent >= since]
+    closed = (sent >= since) & (sent < until)
+    ends, sent = ends[closed], sent[closed]
     place = np.searchsorted(frontiers, ends)
     return np.append(moments, np.inf)[place] - sent
 
