@@ -238,6 +238,9 @@ def test_B2_sink_that_has_not_followed_amendments() -> None:
     [finding] = found(sinks=(both,)).values()
     assert finding.text.startswith("out: 3 final rows and 1 amendment of v wait")
     assert found(sinks=(sink(amendments_waiting=0), sink(amendments_waiting=None))) == {}
+    other = sink(goes_on=True, waiting=None, behind=None, due_since=NOON - 700)
+    [finding] = found(sinks=(other,)).values()
+    assert finding.text.startswith("out: a new version of v waits to be delivered")
 
 
 def test_R4_sink_whose_upstream_was_made_anew() -> None:

@@ -7,11 +7,14 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.conftest import Workbench
 from tests.inprocess.session import session_on
 from tests.maintenance.people import WHERE, WHO, arrive, audit, define, erased, order, stored, there
 from tests.support.searching import kinds
+from tidegate.cli.invocation import Invocation
+from tidegate.cli.main import app
 from tidegate.errors import TidegateError
 from tidegate.ingest.erased import erased as recorded
 from tidegate.maintenance.erase import erase
@@ -157,13 +160,22 @@ def test_E9_somebody_is_asked_and_told_what_goes(session: Session) -> None:
     assert ErasingFile(session.project.storage, "orders").read() is None
 
 
-def test_R2_another_erasure_waits_until_one_that_was_interrupted_is_finished(session: Session) -> None:
+def test_R2_another_erasure_waits_until_one_that_was_interrupted_is_finished(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = ErasingFile(session.project.storage, "orders")
     assert erase(session, "orders").notes == ["no erasure was interrupted"]
     file.write(Erasing("1", WHERE, (WHO,), "ada", "2026-03-01T09:10:00+00:00"))
     with pytest.raises(TidegateError, match="ada asked for it at 2026-03-01T09:10:00") as caught:
         erase(session, "orders", "customer = 'ann'")
     assert caught.value.code == "TG573"
+    # It is seen by everybody, but not of whom the rows are.
+    monkeypatch.setattr(Invocation, "project", lambda self: session.project)
+    shown = CliRunner().invoke(app, ["status", "--failing"]).stdout
+    assert (
+        "orders: an erasure of rows that ada asked for at 2026-03-01T09:10:00+00:00 is not finished" in shown
+    )
+    assert WHO not in shown
     # Whoever agreed has agreed.
     session.confirm = None
     done = erase(session, "orders")

@@ -242,6 +242,33 @@ def test_E6_what_a_sink_cannot_go_on_with_is_refused_before_anything_is_changed(
         delivery(session, "on")
 
 
+QUERY = """
+CREATE SINK s AS SELECT window_end, k, {what} AS x FROM TUMBLE(t, ts, INTERVAL '1 minute') GROUP BY window_end, k
+EMIT ON WINDOW CLOSE WITH (connector = 'filesystem', path = 's', on_change = 'from_frontier') FORMAT PLAIN ENCODE JSON;
+"""
+
+
+def test_E6_a_sink_goes_on_with_another_query_of_its_own(workbench: Workbench) -> None:
+    workbench.assets(t=TABLE, s=QUERY.format(what=COUNT))
+    session = workbench.session()
+    inserted(session, 1, 2, 3)
+    session.run()
+    workbench.assets(t=TABLE, s=QUERY.format(what=SUM))
+    session = workbench.session()
+    assert {name: effect for name, (effect, _) in effects(session).items()} == {
+        "t": "unchanged",
+        "s$rows": "new version",
+        "s": "in place",
+    }
+    inserted(session, 4)
+    session.confirm = lambda text: True
+    apply(session, ["s"])
+    assert simple(delivered(workbench.root / "s")) == expected(range(1, 3), COUNT) + expected(
+        range(3, 4), SUM
+    )
+    assert effects(session)["s"] == ("unchanged", "")
+
+
 ICEBERG = "CREATE SINK {name} FROM v WITH (connector = 'iceberg', {more});\n"
 
 

@@ -76,8 +76,10 @@ def planned(project: Project, catalog: Catalog, names: Iterable[str] | None = No
     found = []
     for item in catalog.order():
         one = _of_relation(planning, item) if isinstance(item, Relation) else _of_view(planning, item)
-        # What belongs to a view or a sink is shown where it is not what its owner says.
-        if ("$" not in item.name and getattr(item, "kind", "") != "gate") or one.effect == "refused":
+        # What belongs to a view or a sink is shown where it is not what its owner says, and where its results are
+        # replaced: who applies the owner's part replaces them.
+        own = "$" not in item.name and getattr(item, "kind", "") != "gate"
+        if own or one.effect in ("refused", "new version"):
             found.append(one)
     found += [_of_sink(planning, sink) for sink in catalog.sinks]
     wanted = None if names is None else {name.casefold() for name in names}

@@ -18,6 +18,7 @@ from tidegate.findings.skews import is_skewed
 from tidegate.plan.closing import closes_anything, window_of
 from tidegate.plan.crashes import Crashes
 from tidegate.plan.undeclared import Undeclared
+from tidegate.plan.versions import kept_versions
 from tidegate.project.jobs.live import live_members
 from tidegate.project.jobs.stalls import StallLimits, limits_of
 from tidegate.project.kafka import java_properties, topic
@@ -308,6 +309,9 @@ def _sink(project: Project, catalog: Catalog, sink: Sink) -> SinkFacts:
     assert isinstance(upstream, View | Relation)
     called = "its query" if sink.view is not None else upstream.name
     table = load_table(project.storage, upstream.name)
+    if table is not None and status.goes_on:
+        swaps = [datetime.fromisoformat(one.until).timestamp() for one in kept_versions(table.properties)]
+        return SinkFacts(status, called, due_since=max(swaps, default=None))
     if table is None or status.waiting is None:
         return SinkFacts(status, called)
     kind = upstream.kind if isinstance(upstream, View) else upstream.watermark and upstream.watermark.kind

@@ -23,17 +23,19 @@ def of_sink(sink: SinkFacts, limits: StallLimits) -> Iterator[Candidate]:
                 "from until now (TG542)"
             ),
             advice=(
-                f"DROP SINK {status.name} and CREATE it again: with a new place, or with snapshot = 'false'"
+                f"DROP SINK {status.name} and CREATE it again: with a new place, or with snapshot = 'false'; or, if "
+                f"{sink.upstream} has a new version, write on_change"
             ),
         )
         yield Candidate(finding)
         return
     rows, amendments = status.waiting or 0, status.amendments_waiting or 0
-    if not rows and not amendments:
+    if not rows and not amendments and not status.goes_on:
         return
     what = [counted(rows, "final row")] if rows else []
     what += [counted(amendments, "amendment")] if amendments else []
-    verb = "waits" if rows + amendments == 1 else "wait"
+    what += ["a new version"] if status.goes_on else []
+    verb = "waits" if rows + amendments + status.goes_on == 1 else "wait"
     why, advice = _why(sink)
     finding = Finding(
         kind="sink_behind",

@@ -41,7 +41,10 @@ class ErasingFile:
         path = f"{self._folder}/{_NAME}"
         if not self._filesystem.get_file_info(path).is_file:
             return None
-        found = read_json(self._filesystem, path)
+        try:
+            found = read_json(self._filesystem, path)
+        except FileNotFoundError:
+            return None  # it has been finished just now
         return Erasing(**{**found, "raw": tuple(found["raw"])})
 
     def write(self, erasing: Erasing) -> None:

@@ -14,6 +14,8 @@ from tidegate.plan.lost_totals import lost_totals_text
 from tidegate.plan.undeclared import undeclared_text
 
 if TYPE_CHECKING:
+    from tidegate.maintenance.erasing import Erasing
+    from tidegate.project import Project
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.store.sinks import SinkStatus
     from tidegate.store.status_values import BuildingStatus, ProjectStatus, RelationStatus, ViewStatus
@@ -58,12 +60,15 @@ def status(
     with read_once():
         found = read_status(project, wanted, catalog=catalog)
         changed = changed_definitions(project, catalog, [x.name for x in found.all])
-    attention = [x.name for x in found.all if wants_attention(x, changed)]
+    erasing = _unfinished(project, found)
+    concerned = {*changed, *erasing}
+    attention = [x.name for x in found.all if wants_attention(x, concerned)]
     if failing:
-        found = first_of_all(found, changed, only=True)
+        found = first_of_all(found, concerned, only=True)
     data = found.to_dict() | {"changed": [{"name": name} | w.to_dict() for name, w in changed.items()]}
     data["attention"] = attention
-    text = "" if call.json else render(first_of_all(found, changed), partitions, changed)
+    data["erasing"] = [{"name": name, "by": one.by, "at": one.at} for name, one in erasing.items()]
+    text = "" if call.json else render(first_of_all(found, concerned), partitions, changed)
     refused = [one for one in found.live if one.refused is not None]
     if failing and not attention:
         text = "" if refused else "nothing needs attention"
@@ -73,8 +78,22 @@ def status(
         if one.refused is not None
     ]
     notes += [f"{w.code}: {w.message}; {w.hint}" for w in changed.values()]
+    notes += [
+        f"{name}: an erasure of rows that {one.by} asked for at {one.at} is not finished; if it was interrupted: "
+        f"tidegate erase {name} --resume"
+        for name, one in erasing.items()
+    ]
     call.console.document(data, "\n".join([text, *(["", *notes] if notes else [])]))
     return 0
+
+
+def _unfinished(project: Project, found: ProjectStatus) -> dict[str, Erasing]:
+    """The erasures that have begun and are not finished, by the source. Whose rows they are of is not for
+    everybody to see (E9)."""
+    from tidegate.maintenance.erasing import ErasingFile
+
+    files = {r.name: ErasingFile(project.storage, r.name) for r in found.relations}
+    return {name: begun for name, file in files.items() if (begun := file.read()) is not None}
 
 
 def _members(catalog: Catalog, group: str, wanted: Sequence[str] | None) -> list[str]:
