@@ -13,6 +13,8 @@ from tests.inprocess.broker import Broker
 from tests.inprocess.failpoints import Failpoints, Killed
 from tests.inprocess.topics import running
 from tests.sinks.made import delivered
+from tests.sinks.test_sink_amendments import messages as sent
+from tests.support.kafka import Broker as RealBroker
 from tidegate.errors import TidegateError
 from tidegate.evolve.planning import planned
 from tidegate.maintenance.upkeep import maintain
@@ -322,3 +324,28 @@ def test_E6_the_table_of_a_sink_has_the_new_version_and_its_columns_in_one_commi
     told = effects(session)
     assert [told[name][0] for name in ("v", "up", "again", "on")] == ["new version", *["refused"] * 3]
     assert "column x is bigint there, and string in the new version" in told["up"][1]
+
+
+@pytest.mark.long_run
+@pytest.mark.runner("spark", only=True)
+def test_E6_a_real_topic_gets_the_differences(workbench: Workbench, kafka: RealBroker) -> None:
+    topic = kafka.topic("versions")
+    sink = MESSAGES.format(name="up", topic=topic, servers=kafka.bootstrap, more=UPSERT)
+    session = opened(workbench, COUNT, sink)
+    inserted(session, 1, 2, 3)
+    session.run()
+    workbench.assets(v=FEWER)
+    session = workbench.session()
+    rebuild(session)
+    assert delivery(session, "up").rows == 3
+    assert delivery(session, "up").rows == 0
+    found = [
+        (message.key[0][3:], message.key[1], message.value and message.value["x"])
+        for message in sent(kafka, topic)
+    ]
+    before = [("02", "a", 1), ("02", "b", 2), ("03", "a", 1), ("03", "b", 2)]
+    assert sorted(found, key=str) == sorted(
+        [*before, ("02", "b", None), ("03", "a", 2), ("03", "b", 4)], key=str
+    )
+    newest = {(minute, k): x for minute, k, x in found}
+    assert newest == {("02", "a"): 1, ("02", "b"): None, ("03", "a"): 2, ("03", "b"): 4}
