@@ -100,6 +100,25 @@ def test_E4_the_source_goes_on_where_it_stood(session: Session, workbench: Workb
     assert (audit(session).erased, there(workbench.root)) == (20, set())
 
 
+@pytest.mark.parametrize(("condition", "gone"), [(WHERE, 12), ("customer = 'nobody'", 0)])
+def test_R1_a_log_that_was_compacted_goes_on_after_an_erasure(
+    session: Session, workbench: Workbench, condition: str, gone: int
+) -> None:
+    """A compaction has moved the rows of its progress: the file that the last commit names is in no newer snapshot."""
+    session.tables.upkeep(session.identifier("orders")).compact(least_files=2)
+    before = session.tables.open(session.identifier("orders")).current().facts
+    marks = sorted(map(str, session.table("orders$watermarks").collect()))
+    session.confirm = lambda text: True
+    assert erase(session, "orders", condition).rows == gone
+    assert sorted(map(str, session.table("orders$watermarks").collect())) == marks
+    after = session.tables.open(session.identifier("orders")).current().facts
+    assert {key for key in before if before[key] != after[key]} == {"tidegate.progress"}
+    arrive(workbench.root, 4)
+    again = workbench.session()
+    again.run()
+    assert (audit(again).raw, audit(again).read) == (36 - gone, 36)
+
+
 def test_E9_rows_that_are_all_of_a_log_go(session: Session) -> None:
     session.confirm = lambda text: True
     assert erase(session, "orders", "true").rows == 27

@@ -227,9 +227,9 @@ PLANTED = (
         "planted-same-file",
         "R1",
         "Who tries a batch again writes another file of progress.",
-        _PROGRESS,
-        'name = f"progress-{self.epoch:08d}-{uuid.uuid4().hex[:12]}.parquet"',
-        'name = f"progress-{self.epoch:08d}.parquet"',
+        "iceberg/data_files.py",
+        'return f"progress-{epoch:08d}-{uuid.uuid4().hex[:12]}.parquet"',
+        'return f"progress-{epoch:08d}.parquet"',
         "retry that reuses a file",
     ),
     Planted(

@@ -40,10 +40,10 @@ PLANTED = (
     Planted(
         "planted-lead",
         "C5",
-        "A row waits for its next row until that is below the watermark.",
+        "A row that waits for its next row is carried with the rows that its frames reach back to.",
         _FRAMES,
         'reached = f"lead(IF({BELOW}, 1, NULL), {min(back + ahead, _INT)}) {self._window()}"',
-        'reached = f"lead(1, {min(back + ahead, _INT)}) {self._window()}"',
+        'reached = f"lead(IF({BELOW}, 1, NULL), {min(ahead, _INT)}) {self._window()}"',
         "carried rows forgotten",
     ),
     Planted(

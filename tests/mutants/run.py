@@ -27,6 +27,7 @@ from tests.mutants import (
     commits,
     planted,
     planted_changes,
+    planted_erasures,
     planted_queries,
     planted_results,
     planted_topics,
@@ -47,6 +48,7 @@ PLANTED: tuple[Planted, ...] = (
     *planted_results.PLANTED,
     *planted_queries.PLANTED,
     *planted_changes.PLANTED,
+    *planted_erasures.PLANTED,
 )
 ALL: tuple[Place, ...] = (*GUARDS, *PLANTED)
 MEMORY = ROOT / ".tidegate" / "mutants.json"

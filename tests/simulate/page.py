@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 from tests.simulate.campaign import Tally
-from tests.simulate.scripts.script import STEPS
+from tests.simulate.scripts.steps import STEPS
 from tests.simulate.world.outside import FAULTS
 
 PAGE = ROOT / "docs" / "simulator.md"

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
-
-import pyarrow as pa
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
 
 from tests.simulate.checks import leftovers
 from tests.simulate.checks.audits import audit, revisions
@@ -20,34 +16,21 @@ from tests.simulate.checks.sink_topic import SinkTopic
 from tests.simulate.checks.topic_check import SourceTopic
 from tests.simulate.checks.wrong import Wrong
 from tests.simulate.scripts.changes import Apply, Change, fields
+from tests.simulate.scripts.erasures import Erase
 from tests.simulate.scripts.pipelines import INPUTS, as_json
 from tests.simulate.scripts.script import Act, Amend, Arrive, Keep, Live, Run, Script, Together, Wait
 from tests.simulate.scripts.topic_acts import Produce, TopicAct
 from tests.simulate.scripts.views import VIEWS
 from tests.simulate.turns import Turns
+from tests.simulate.works import EXPECTED, carry_out, keep, take_out, told
 from tests.simulate.world.broker import SOURCE_TOPIC
 from tests.simulate.world.driver import World
 from tests.simulate.world.living import Living
 from tests.simulate.world.outside import Chooser, Driver, Fault, InjectedError, Killed, Outside
-from tests.simulate.world.workers import TaskError, failing
+from tests.simulate.world.workers import failing
 from tidegate.amend.run import amend
 from tidegate.errors import TidegateError
-from tidegate.maintenance.upkeep import maintain_all
-from tidegate.project.jobs.maintenance import Policy
-from tidegate.session.apply import apply
 from tidegate.session.session import Session
-
-#: How a run may end that faults have met. Anything else is a defect of the engine.
-_EXPECTED = (
-    TidegateError,
-    OSError,
-    pa.ArrowException,
-    CommitFailedException,
-    CommitStateUnknownException,
-    ValidationException,
-    TaskError,
-)
-
 
 #: Of so many seeds one ends with an audit in whole.
 AUDITED_IN_WHOLE = 5
@@ -95,6 +78,9 @@ class Play:
         self.world = World(
             self.outside, script.pipeline.sql(), script.pipeline.sources, script.pipeline.evolves
         )
+        for name in script.pipeline.sources:
+            # (Whoever defines a source makes its folder.)
+            self.world.store.make_folder(f"{self.world.root}/{INPUTS[name]}")
         # (Late rows that an amendment has taken in count, whoever has made it: A1, B1.)
         amends = any(isinstance(act, Amend) or getattr(act, "second", "") == "amend" for act in script.acts)
         self.checks = Checks(self.world, script.pipeline, exact=not amends)
@@ -103,6 +89,7 @@ class Play:
         if script.pipeline.sent is not None:
             together = any(isinstance(act, Together) for act in script.acts)
             self.checks.sink = SinkTopic(self.world.broker, together, VIEWS[script.pipeline.views[0]])
+        self.checks.erasures.act = next((act for act in script.acts if isinstance(act, Erase)), None)
         self.checks.watch()
         self._sessions: dict[str, Session] = {}
         self._arrived = 0
@@ -157,19 +144,35 @@ class Play:
             if self.work(self.driver("a", act.fresh), Session.run):
                 self.checks.read()
         elif isinstance(act, Keep):
-            self.work(self.driver("a", False), partial(_keep, self.outside, act.orphans))
+            self.work(self.driver("a", False), lambda session: keep(self.outside.now, act.orphans, session))
         elif isinstance(act, Amend):
             self.work(self.driver("a", False), amend)
         elif isinstance(act, Live):
             self._live(act)
+        elif isinstance(act, Erase):
+            self._erase(act)
         else:
             self.checks.alone(False)
+            self.checks.erasures.at_work = act.second == "erase"
             Turns(self, act).play()
+            self.checks.erasures.at_work = False
             self.checks.alone(True)
+
+    def _erase(self, act: Erase) -> None:
+        """By a process of its own, on the machine of the others."""
+        erasures = self.checks.erasures
+        erasures.at_work = True
+        driver = self.started("a")
+        begun = not act.resumes or any(path.endswith("/erasing.json") for path in self.world.store.files)
+        if self.work(driver, partial(take_out, act)) and begun:
+            erasures.ended()
+        if not driver.dead:
+            self.ended(driver)
+        erasures.at_work = False
 
     def _live(self, act: Live) -> None:
         """Live groups, until nothing waits any more."""
-        if not self._applied and not self.work(self.driver("a", True), _apply):
+        if not self._applied and not self.work(self.driver("a", True), carry_out):
             return
         self._applied = True
         for known in [one for one in self.world.drivers if one.machine == "a"]:
@@ -189,8 +192,8 @@ class Play:
 
     def _failed(self, error: BaseException) -> None:
         """Of a member of a live group, or of its worker. Raises Wrong where no fault may be the cause."""
-        if not isinstance(error, _EXPECTED) or isinstance(error, AssertionError) or not self._excused():
-            raise Wrong(f"a live group failed that no fault has met: {_told(error)}") from error
+        if not isinstance(error, EXPECTED) or isinstance(error, AssertionError) or not self._excused():
+            raise Wrong(f"a live group failed that no fault has met: {told(error)}") from error
 
     def arrive(self, act: Arrive) -> None:
         log = self.checks.logs.get(act.of)
@@ -226,7 +229,7 @@ class Play:
 
     def _apply(self, act: Apply) -> None:
         """What was edited; and then somebody runs everything who has not noticed that."""
-        if self.work(self.driver("a", act.fresh), _apply):
+        if self.work(self.driver("a", act.fresh), carry_out):
             self._applied = True
         for driver in [one for one in self.world.drivers if one.outdated]:
             self.work(driver, Session.run)
@@ -264,7 +267,9 @@ class Play:
     def second(self, what: str) -> Callable[[Session], object]:
         """What a second driver does beside one that runs everything. (Upkeep spares what a run may be reading.)"""
         if what == "keep":
-            return partial(_keep, self.outside, True, guard=None)
+            return lambda session: keep(self.outside.now, True, session, guard=None)
+        if what == "erase" and (act := self.checks.erasures.act) is not None:
+            return partial(take_out, act)
         return amend if what == "amend" else Session.run
 
     def ended(self, driver: Driver) -> None:
@@ -285,14 +290,14 @@ class Play:
             return True
         except Killed:
             self.ended(driver)
-        except _EXPECTED as error:
+        except EXPECTED as error:
             excused = self.outside.met[before:] or self._excused() or self._is_loss(error)
             outdated = driver.outdated or not self._applied
             outdated = outdated and isinstance(error, TidegateError) and error.code == "TG506"
             if isinstance(error, AssertionError) or not (excused or outdated):
-                raise Wrong(f"a run failed that no fault has met: {_told(error)}") from error
+                raise Wrong(f"a run failed that no fault has met: {told(error)}") from error
         except Exception as error:
-            raise Wrong(f"a run failed as none may: {_told(error)}") from error
+            raise Wrong(f"a run failed as none may: {told(error)}") from error
         finally:
             self.outside.armed = False
         return False
@@ -330,17 +335,20 @@ class Play:
         session = self._last()
         try:
             if self._script.pipeline.evolves:
-                _apply(session)
+                carry_out(session)
             self._restore(session)
             session.run()
             if not self.checks.exact:
                 amend(session)
                 if self._script.pipeline.upserts:
+                    # (What has been delivered once is not delivered by a run that finds nothing new.)
                     session.run()
+                    session.run()
+            self._erase_last(session)
         except Wrong:
             raise
         except Exception as error:
-            raise Wrong(f"the last run failed, which no fault has met: {_told(error)}") from error
+            raise Wrong(f"the last run failed, which no fault has met: {told(error)}") from error
         self.checks.finish(session)
         self._upkeep(session)
         with self.outside.looking():
@@ -348,6 +356,16 @@ class Play:
             for name in self._script.pipeline.views if not self.checks.exact else ():
                 if self.checks.views[name].windows is not None:
                     revisions(self.checks, session, self.checks.views[name])
+
+    def _erase_last(self, session: Session) -> None:
+        """An erasure that was begun is finished, and what has come since goes, too; no row is read again."""
+        act = self.checks.erasures.act
+        if act is not None:
+            self.checks.erasures.at_work = True
+            take_out(replace(act, resumes=False), session)
+            self.checks.erasures.ended()
+            self.checks.erasures.at_work = False
+            session.run()
 
     def _last(self) -> Session:
         """Of a new process, when all others have ended."""
@@ -363,27 +381,9 @@ class Play:
         """What has been left behind goes, once it is old enough, and nothing else does."""
         self.outside.pass_time(100_000)
         try:
-            _keep(self.outside, True, session)
+            keep(self.outside.now, True, session)
         except Exception as error:
-            raise Wrong(f"the last upkeep failed, which no fault has met: {_told(error)}") from error
+            raise Wrong(f"the last upkeep failed, which no fault has met: {told(error)}") from error
         leftovers.look(self.world, self.checks.pipeline)
         if self.checks.wrong is not None:
             raise self.checks.wrong
-
-
-def _keep(outside: Outside, orphans: bool, session: Session, guard: float | None = 0) -> None:
-    """Upkeep, of tables that are small and snapshots that are young."""
-    policy = Policy(keep_snapshots=60, most_snapshots=3, compact_when_files=2, settle=0, orphans_after=86_400)
-    now = outside.now.timestamp()
-    maintain_all(session, policy=lambda _: policy, now=now, guard=guard, orphans=orphans)
-
-
-def _apply(session: Session) -> None:
-    """Carry out whatever definitions were edited, and agree to what is replaced."""
-    session.confirm = lambda what: True
-    apply(session)
-
-
-def _told(error: BaseException) -> str:
-    lines = traceback.format_exception(error)
-    return f"{type(error).__name__}: {error}\n{''.join(lines[-12:])}"

@@ -45,7 +45,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "views/view_table.py": "time.monotonic",
     },
     "The name of a new file, which nobody has used; the simulator gives it by its seed.": {
-        "iceberg/progress.py": "uuid.uuid4",
+        "iceberg/data_files.py": "uuid.uuid4",
         "ingest/erased.py": "uuid.uuid4",
         "iceberg/retire.py": "uuid.uuid4",
         "sinks/filewriter.py": "uuid.uuid4",
@@ -56,6 +56,7 @@ REVIEWED: dict[str, dict[str, str]] = {
     },
     "Of a file that the port has opened, or of bytes in memory.": {
         "audit/stored_files.py": "pyarrow.parquet.read_metadata",
+        "iceberg/data_files.py": "pyarrow.parquet.ParquetFile",
         "sinks/filewriter.py": "pyarrow.parquet.ParquetWriter",
         "tasks/crashes/parquet_crashes.py": "pyarrow.parquet.ParquetFile pyarrow.parquet.write_table",
         "tasks/decode/text/decoders.py": "pyarrow.csv.read_csv pyarrow.json.read_json",

@@ -17,8 +17,9 @@ from tests.simulate.campaign import Progress, Tally, play_all, play_seeds
 from tests.simulate.page import PAGE, pairs, write
 from tests.simulate.play import Played, play
 from tests.simulate.scripts.pipelines import Pipeline
-from tests.simulate.scripts.script import STEPS, Act, Arrive, Script, script_of
+from tests.simulate.scripts.script import Act, Arrive, Script, script_of
 from tests.simulate.scripts.shrinking import shrink, smaller
+from tests.simulate.scripts.steps import STEPS
 from tests.simulate.scripts.views import JOINS, OVER
 from tests.simulate.world.outside import FAULTS, Chooser, Fault, Outside
 from tests.simulate.world.store import Handler, Store

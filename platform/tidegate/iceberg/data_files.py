@@ -1,20 +1,25 @@
-"""Data files as Iceberg describes them in JSON, and Arrow schemas as its tasks write them."""
+"""Data files as Iceberg describes them in JSON, Arrow schemas as its tasks write them, and the small file of a log's
+progress that each of its commits has."""
 
 from __future__ import annotations
 
 import struct
+import uuid
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from tidegate.project.object_store import make_folder
+from tidegate.iceberg.layout import PROGRESS
+from tidegate.project.object_store import make_folder, read_whole
 from tidegate.tasks.writer import WriteTarget
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tidegate.iceberg.protocol import Snapshot
     from tidegate.project import Storage
 
     Content = Mapping[str, Any]
@@ -118,3 +123,38 @@ def ordinary(schema: pa.Schema) -> pa.Schema:
         return t
 
     return pa.schema([field(f) for f in schema])
+
+
+def progress_again(snapshot: Snapshot, target: WriteTarget) -> dict[str, Any]:
+    """The file of the newest commit's progress once more, for a commit of which that file is no part: a compaction has
+    put its rows into another one. Its description."""
+    epoch = snapshot.integer("tidegate.epoch")
+    assert epoch is not None
+    content = read_whole(target.filesystem, path_of(snapshot.summary["tidegate.progress"], target))
+    name = progress_name(epoch)
+    with target.filesystem.open_output_stream(f"{target.data_path}/{name}") as file:
+        file.write(content)
+    rows = pq.ParquetFile(pa.BufferReader(content)).metadata.num_rows
+    return progress_file(target, name, epoch, rows)
+
+
+def progress_name(epoch: int) -> str:
+    """That nothing has had."""
+    return f"progress-{epoch:08d}-{uuid.uuid4().hex[:12]}.parquet"
+
+
+def path_of(uri: str, target: WriteTarget) -> str:
+    """Of a file of a table, as `target.filesystem` knows it."""
+    return target.data_path + uri.removeprefix(target.data_uri)
+
+
+def progress_file(target: WriteTarget, name: str, epoch: int, rows: int) -> dict[str, Any]:
+    """A file of progress rows, for the commit."""
+    return {
+        "uri": f"{target.data_uri}/{name}",
+        "rows": rows,
+        "bytes": target.filesystem.get_file_info(f"{target.data_path}/{name}").size,
+        "split": PROGRESS,
+        "day": None,
+        "bounds": {"_epoch": [epoch, epoch]},
+    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidegate.iceberg.data_files import path_of, progress_file, progress_name
 from tidegate.iceberg.layout import PROGRESS
 from tidegate.iceberg.partitions import ABSENT, Decisions, Sighting, partition_state, sighted
 from tidegate.iceberg.protocol import Snapshot
@@ -138,8 +138,7 @@ class LogProgress:
         uri = snapshot.summary.get("tidegate.progress")
         if uri is None:
             return cls()
-        path = target.data_path + uri.removeprefix(target.data_uri)
-        with open_file(target.filesystem, path) as file:
+        with open_file(target.filesystem, path_of(uri, target)) as file:
             table = file.read(columns=["_source_partition", "_progress"], use_threads=False)
         states, sightings = {}, {}
         for name, entry in zip(
@@ -319,17 +318,9 @@ class LogProgress:
             ],
             schema=schema,
         )
-        name = f"progress-{self.epoch:08d}-{uuid.uuid4().hex[:12]}.parquet"
+        name = progress_name(self.epoch)
         pq.write_table(table, f"{target.data_path}/{name}", filesystem=target.filesystem, compression="zstd")
-        size = target.filesystem.get_file_info(f"{target.data_path}/{name}").size
-        return {
-            "uri": f"{target.data_uri}/{name}",
-            "rows": len(names),
-            "bytes": size,
-            "split": PROGRESS,
-            "day": None,
-            "bounds": {"_epoch": [self.epoch, self.epoch]},
-        }
+        return progress_file(target, name, self.epoch, len(names))
 
     def _of_source(self, label: str | None, note: str | None, files: list[ConsumedFile]) -> dict[str, Any]:
         """The progress row of the source as a whole."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegate.iceberg.layout import quote
 from tidegate.iceberg.table_change import TableChange
@@ -31,10 +31,13 @@ def write_without(
     gone: int,
     target: WriteTarget,
     properties: Mapping[str, str],
+    beside: Sequence[dict[str, Any]] = (),
+    facts: Mapping[str, str] | None = None,
 ) -> int:
     """Replace these files; how many there were. `rows`: of the table as of `base`, with `_file` and `GOES`; `gone` of
-    those in the files go. `properties`: of the table, set in the same commit, which says what the one before it said.
-    Raises TG502 if another process has committed to the table since."""
+    those in the files go. `properties`: of the table, set in the same commit. `beside`: new files that come with it.
+    The commit says what the one before it said, and `facts`. Raises TG502 if another process has committed to the table
+    since."""
     from pyspark.sql import functions as F
 
     assert base.id is not None
@@ -51,5 +54,6 @@ def write_without(
             "were to be erased"
         )
     change = TableChange(properties=dict(properties)) if properties else None
-    table.append(written, target, base.facts, base, removed=removed, change=change)
+    said = base.facts | dict(facts or {})
+    table.append([*written, *beside], target, said, base, removed=removed, change=change)
     return len(removed)

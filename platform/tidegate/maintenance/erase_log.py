@@ -14,6 +14,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
+from tidegate.iceberg.data_files import progress_again
 from tidegate.iceberg.layout import PROGRESS, REJECTED, quote, ticks_of
 from tidegate.iceberg.retire import OUTCOMES, Gone
 from tidegate.ingest.erased import ErasedRows, recorded
@@ -107,9 +108,12 @@ class LogErasure:
         """Every row that was judged, with its file, its hour, and whether it goes."""
         from pyspark.sql import functions as F
 
-        rows = self._context.tables.rows(self._table.identifier, self._base.id, with_file=True)
-        rows = rows.where(F.col("_outcome") != PROGRESS)
+        rows = self._stored().where(F.col("_outcome") != PROGRESS)
         return rows.withColumns({GOES: self._goes, _HOUR: self._hour()})
+
+    def _stored(self) -> DataFrame:
+        """All that is in the log, with its file."""
+        return self._context.tables.rows(self._table.identifier, self._base.id, with_file=True)
 
     def _hour(self) -> Column:
         from pyspark.sql import functions as F
@@ -140,14 +144,46 @@ class LogErasure:
     def remove(self, found: FoundRows, erasing: Erasing) -> int:
         """Write the files again without the rows, and replace them in one commit with the record; how many files there
         were. Raises TG502 if another process has committed to the log since it was looked at."""
-        if not found.files:
+        moved = self._moved_progress()
+        if not found.files and not moved:
             return 0
         storage = self._context.project.storage
         target = log_target(self._table, storage, self._log.relation)
-        record = recorded(storage, self._table, _entries(found, erasing))
+        record = recorded(storage, self._table, _entries(found, erasing)) if found.files else {}
+        files, gone = {*found.files, *moved}, found.sum.rows + sum(moved.values())
+        beside = [progress_again(self._base, target)] if moved else []
+        said = {"tidegate.progress": str(beside[0]["uri"])} if beside else {}
+        rows = self._every_row(bool(moved))
         return write_without(
-            self._context, self._table, self._base, self._rows(), found.files, found.sum.rows, target, record
+            self._context, self._table, self._base, rows, sorted(files), gone, target, record, beside, said
         )
+
+    def _moved_progress(self) -> dict[str, int]:
+        """By file how many rows of the newest commit's progress are there, if a compaction has moved them: the file
+        that the commit names is kept by its snapshot alone, which goes with all others."""
+        from pyspark.sql import functions as F
+
+        name = self._base.summary.get("tidegate.progress")
+        if name is None or self._base.id is None:
+            return {}
+        rows = self._stored().where(self._of_progress())
+        # Bounded: the rows of one commit's progress are in one file, or in a few.
+        found = {row[0]: row[1] for row in rows.groupBy("_file").agg(F.count(F.lit(1))).collect()}
+        return {} if set(found) == {name} else found
+
+    def _of_progress(self) -> Column:
+        """Of the newest commit."""
+        from pyspark.sql import functions as F
+
+        return (F.col("_outcome") == PROGRESS) & (F.col("_epoch") == self._base.integer("tidegate.epoch"))
+
+    def _every_row(self, moves: bool) -> DataFrame:
+        """As `_rows`, with the progress, of which that of the newest commit goes if it `moves` into a file of its
+        own."""
+        from pyspark.sql import functions as F
+
+        judged = self._goes & (F.col("_outcome") != PROGRESS)
+        return self._stored().withColumn(GOES, judged | self._of_progress() if moves else judged)
 
 
 def _entries(found: FoundRows, erasing: Erasing) -> Iterator[ErasedRows]:

@@ -35,15 +35,19 @@ def audit(checks: Checks, session: Session, whole: bool) -> None:
 
 def _audit_log(log: Log, session: Session, recount: bool) -> None:
     found = audit_source(session, log.name, recount=recount)
-    told = {p.partition: (p.raw, p.on_time, p.late, p.rejected, p.counted) for p in found.partitions}
-    outcomes = Counter((place[0], one.outcome) for place, one in log.rows.items())
+    told = {
+        p.partition: (p.raw, p.on_time, p.late, p.rejected, p.counted, p.erased) for p in found.partitions
+    }
+    outcomes = Counter((place[0], one.outcome) for place, one in log.rows.items() if place not in log.erased)
+    erased = Counter(place[0] for place in log.erased)
     # (What a topic has given twice is rejected the second time.)
     for (partition, _), repeats in log.repeats.items():
         outcomes[partition, "rejected"] += repeats
     right = {}
     for partition in {partition for partition, _ in outcomes} | set(told):
         counts = tuple(outcomes[partition, outcome] for outcome in ("on_time", "late", "rejected"))
-        right[partition] = (sum(counts), *counts, sum(counts))
+        gone = erased[partition]
+        right[partition] = (sum(counts), *counts, sum(counts) + gone, gone)
     if told != right:
         raise Wrong(f"A1: the audit counts {told} in the log of {log.name}, by the rules {right}")
     if recount and found.source_rows != len(log.given):
@@ -57,7 +61,8 @@ def _audit_view(checks: Checks, session: Session, view: View) -> None:
     if not found.ok or found.batch.not_known:
         raise Wrong(f"A1: the audit of {view.name} finds something wrong: {found.to_dict()}")
     # (A row of a table WITH TTL may have been replaced before its window closed: there are no accounts of these.)
-    if view.windows is None or checks.pipeline.ttl:
+    # (What a window counts that was marked, because rows of it were erased, the audit has compared with its mark.)
+    if view.windows is None or checks.pipeline.ttl or (checks.events.erased and checks.erasures.keeps(view)):
         return
     assert found.windows is not None
     frontier, log = checks.frontiers.get(view.name), checks.events
@@ -75,7 +80,11 @@ def _audit_view(checks: Checks, session: Session, view: View) -> None:
     if told != right:
         raise Wrong(f"A1: the audit counts {told} in the windows of {view.name}, by the rules {right}")
     sums = (found.closed_windows, found.raw, found.late, found.rejected_without_time)
-    timeless = sum(1 + log.repeats[place] for place, one in log.rows.items() if one.at is None)
+    timeless = sum(
+        1 + log.repeats[place]
+        for place, one in log.rows.items()
+        if one.at is None and place not in log.erased
+    )
     raws, lates, _ = (sum(counts) for counts in zip(*right.values(), strict=True)) if right else (0, 0, 0)
     expected = (len(right), raws, lates, timeless)
     if sums != expected:
@@ -88,7 +97,7 @@ def _windows(checks: Checks, view: View, frontier: int | None) -> dict[tuple[int
     raw, late, rejected = (Counter[tuple[int, int]]() for _ in range(3))
     log = checks.events
     for place, one in log.rows.items():
-        for window in view.windows(one.at) if one.at is not None else ():
+        for window in view.windows(one.at) if one.at is not None and place not in log.erased else ():
             if is_final(*window, frontier):
                 # (What a topic has given twice is rejected the second time.)
                 raw[window] += 1 + log.repeats[place]
@@ -109,10 +118,21 @@ def revisions(checks: Checks, session: Session, view: View) -> None:
         stored.setdefault(window, {}).setdefault(one["revision"], []).append(one)
     late: dict[tuple[int, int], list[Judged]] = {}
     for _, judged in sorted(checks.events.rows.items(), key=lambda item: item[1].epoch):
-        for window in view.windows(judged.at) if judged.outcome == "late" and judged.at is not None else ():
+        for window in _windows_of(view, judged) if judged.outcome == "late" else ():
             late.setdefault(window, []).append(judged)
+    erased = {
+        window for place in checks.events.erased for window in _windows_of(view, checks.events.rows[place])
+    }
     for window, numbers in stored.items():
-        _revised(checks, view, window, numbers, late.get(window, []))
+        # (A revision says how many late rows it has taken in, of which some have gone since; those of today are right.)
+        if window not in erased:
+            _revised(checks, view, window, numbers, late.get(window, []))
+        elif any(checks.erasures.has(group) for groups in numbers.values() for group in groups):
+            raise Wrong(f"E9: the revisions of {view.name} in {window} still have rows that were erased")
+
+
+def _windows_of(view: View, judged: Judged) -> Sequence[tuple[int, int]]:
+    return [] if judged.at is None or view.windows is None else view.windows(judged.at)
 
 
 def _revised(

@@ -18,6 +18,7 @@ from tests.oracles.oracle import Row
 from tests.oracles.tables import Table
 from tests.simulate.checks import keyed
 from tests.simulate.checks.deliveries import Deliveries
+from tests.simulate.checks.erasures import Erasures
 from tests.simulate.checks.leftovers import BESIDE, files_are_known, live_files
 from tests.simulate.checks.logs import Log
 from tests.simulate.checks.sink_topic import SinkTopic
@@ -56,6 +57,7 @@ class Checks:
     #: What the sink delivers into, where that is a topic.
     sink: SinkTopic | None = None
     deliveries: Deliveries = field(init=False)
+    erasures: Erasures = field(init=False)
     #: As views are written now, and what their stored results are of.
     views: dict[str, View] = field(init=False)
     lives: dict[str, Life] = field(default_factory=dict)
@@ -69,6 +71,7 @@ class Checks:
         self.deliveries = Deliveries(self)
         self.views = {name: VIEWS[name] for name in self.pipeline.views}
         self.logs = {name: Log(name, self.world, self.pipeline.strategy) for name in self.pipeline.sources}
+        self.erasures = self.events.erasures = Erasures(self)
 
     @property
     def source(self) -> SourceTopic | None:
@@ -116,7 +119,7 @@ class Checks:
         if name in self.pipeline.views:
             self._look_at_view(name, rows, summary, after.properties)
         elif name in self.logs:
-            self.logs[name].look(rows, summary, after.schema())
+            self.logs[name].look(rows, summary, after.schema(), after.properties)
 
     def _rows(self, table: Identifier, metadata: TableMetadata) -> list[dict[str, Any]]:
         """Of the newest snapshot."""
@@ -153,18 +156,30 @@ class Checks:
         before = self.frontiers.get(name)
         if before is not None and (frontier is None or frontier < before):
             raise Wrong(f"C2: the frontier of {name} went from {before} back to {frontier}")
+        most = view.clock({of: self.logs[of].published for of in view.reads})
+        if frontier is not None and (most is None or frontier > most):
+            raise Wrong(f"D2: the frontier of {name} is {frontier}, and its inputs allow {most}")
         self.frontiers[name] = frontier
-        right = Counter(view.truth(self.on_time(view), frontier))
-        if gone := self.emitted.get(name, Counter()) - right:
-            raise Wrong(f"C2: {name} had emitted {few(gone)}, which is not so any more")
-        self.emitted[name] = right
-        if revised and "window_start" not in view.columns:
-            return
-        # (A window that was amended is looked at when every late row is absorbed.)
-        kept = Counter({row: n for row, n in right.items() if view.window(row) not in revised})
-        if shown != kept:
-            extra, missing = shown - kept, kept - shown
-            raise Wrong(f"C2: {name} at {frontier}: too much {few(extra)}, too little {few(missing)}")
+        for right, followed in self.erasures.may_show(view, frontier):
+            if followed:
+                self.erasures.followed(name)
+            elif gone := self.emitted.get(name, Counter()) - right:
+                raise Wrong(f"C2: {name} had emitted {few(gone)}, which is not so any more")
+            self.emitted[name] = right
+            if revised and "window_start" not in view.columns:
+                return
+            # (A window that was amended is looked at when every late row is absorbed.)
+            kept = Counter({row: n for row, n in right.items() if view.window(row) not in revised})
+            if shown == kept:
+                return
+        extra, missing = shown - kept, kept - shown
+        raise Wrong(f"C2: {name} at {frontier}: too much {few(extra)}, too little {few(missing)}")
+
+    def look_again(self) -> None:
+        """At every table, as it is now. Raises Wrong."""
+        with self.world.outside.looking():
+            for table, versions in self.world.catalog.tables.items():
+                self._looked(table, versions[-1])
 
     def _life(self, name: str, properties: Mapping[str, str]) -> Life:
         """R4, E5: what is stored of a view is of one definition, until all of it is replaced at once, by results that
@@ -243,10 +258,7 @@ class Checks:
             if view.name in self.lives and self.lives[view.name].view != view:
                 raise Wrong(f"R4: the results of {view.name} are of an earlier query")
             clock = view.clock(published)
-            right, emitted = (
-                Counter(view.truth(self.on_time(view), clock)),
-                self.emitted.get(view.name, Counter()),
-            )
+            right, emitted = self.erasures.right(view, clock), self.emitted.get(view.name, Counter())
             if right != emitted:
                 raise Wrong(
                     f"C2: {view.name} has not emitted {few(right - emitted)} at {clock}, or too early "

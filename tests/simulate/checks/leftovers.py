@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import PurePosixPath
 
 from pyiceberg.table.metadata import TableMetadata
@@ -14,6 +15,8 @@ from tests.simulate.world.tables import Identifier
 
 #: What results are called that are computed beside those that they will replace.
 BESIDE = "$next"
+#: Properties that name a file of numbers of erased rows: of a log, and of a view that keeps its counts of them (E9).
+_RECORD, _MARKS = "tidegate.erased", "tidegate.erased-windows"
 #: Where a sink stands, beside its deliveries.
 _STANDS = ("deployed.json", "kafka-announced.json")
 
@@ -37,7 +40,11 @@ def look(world: World, pipeline: Pipeline) -> None:
 def _of_table(world: World, table: tuple[str, ...]) -> set[str]:
     """The files of all its snapshots."""
     catalog, metadata = world.catalog, world.catalog.tables[table][-1]
-    found, io = set[str](), catalog._io
+    folder, told = f"{path_in(metadata.location)}/erased", metadata.properties
+    names = [told[_RECORD]] if _RECORD in told else []
+    names += [json.loads(told[_MARKS])["file"]] if _MARKS in told else []
+    found = {f"{folder}/{name}" for name in names}
+    io = catalog._io
     for snapshot in metadata.snapshots:
         found.add(path_in(snapshot.manifest_list))
         for manifest in snapshot.manifests(io):
@@ -52,6 +59,8 @@ def _is_kept(world: World, path: str, delivers: bool) -> bool:
     place = PurePosixPath(path).relative_to(world.root)
     if place.parts[0] in INPUTS.values():
         return True
+    if place.parent.name == "erased":
+        return True  # (The record of before stays until the next one is written: somebody may be reading it.)
     if place.parts[0] == "out":
         return delivers and ("_tidegate" not in place.parts or place.name.lstrip(".").startswith("position"))
     return delivers and place.parent.name == "delivered" and place.name in _STANDS

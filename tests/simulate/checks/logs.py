@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from tests.simulate.world.outside import HUNG
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
+    from tests.simulate.checks.erasures import Erasures
     from tidegate.session.session import Session
 
 #: The types of columns as Iceberg calls them.
@@ -52,9 +53,18 @@ class Log:
     #: of the commit that has changed them.
     definition: Definition = field(default_factory=Definition)
     versions: list[tuple[int, Columns]] = field(default_factory=list)
+    #: Rows that were erased: they were decided, and are nowhere any more (E9).
+    erased: set[Place] = field(default_factory=set)
+    erasures: Erasures | None = None
     _plans: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def look(self, rows: list[dict[str, Any]], summary: dict[str, str], schema: Schema) -> None:
+    def look(
+        self,
+        rows: list[dict[str, Any]],
+        summary: dict[str, str],
+        schema: Schema,
+        properties: Mapping[str, str],
+    ) -> None:
         """At a commit. Raises Wrong."""
         columns = [(one.name, str(one.field_type)) for one in schema.fields if one.name in FIELDS]
         self._look_at_columns(columns, int(summary.get("tidegate.epoch", self.epoch)))
@@ -77,18 +87,32 @@ class Log:
         for place, judged in log.items():
             if judged.at is None and judged.outcome != "rejected":
                 raise Wrong(f"W5: row {place} has no time, and is {judged.outcome}")
+        self._look_at_erased(log, properties)
         for place, judged in self.rows.items():
-            if log.get(place) != judged:
+            if place not in self.erased and log.get(place) != judged:
                 raise Wrong(f"R2: row {place} was {judged}, and is {log.get(place)}")
         if gone := self.repeats - repeats:
             raise Wrong(f"R2: repeats of {few(gone)} are not there any more")
         epoch = int(summary.get("tidegate.epoch", self.epoch))
         if epoch not in (self.epoch, self.epoch + 1):
             raise Wrong(f"R2: epoch {epoch} after {self.epoch}")
-        self.rows, self.epoch, self.repeats = log, epoch, repeats
+        self.rows = log | {place: self.rows[place] for place in self.erased}
+        self.epoch, self.repeats = epoch, repeats
         self._note_marks(rows)
         if self.source is not None:
             self.source.reached(self.recorded[epoch])
+
+    def _look_at_erased(self, log: dict[Place, Judged], properties: Mapping[str, str]) -> None:
+        """E9, W5: rows go only where somebody erases them, none comes back, and the same commit says how many."""
+        if back := self.erased & log.keys():
+            raise Wrong(f"E9: rows {sorted(back)[:3]} were erased, and are there again")
+        gone = self.rows.keys() - log.keys() - self.erased
+        if gone and self.erasures is not None:
+            self.erasures.goes([self.rows[place] for place in sorted(gone)], log.values())
+            self.erased |= gone
+        told = int(properties.get("tidegate.erased-rows", 0))
+        if told != len(self.erased):
+            raise Wrong(f"W5: {told} rows are said to be erased, and {len(self.erased)} are")
 
     def _look_at_columns(self, stored: list[tuple[str, str]], epoch: int) -> None:
         """E7: the columns are those of before, or all of those of the newest definition."""
@@ -145,6 +169,11 @@ class Log:
             if missing and not self.world.store.has_hidden():
                 raise Wrong(f"W6: epoch {row['_epoch']} was judged without partitions {sorted(missing)}")
 
+    @property
+    def published(self) -> int | None:
+        """The watermark that the newest commit has published."""
+        return self.marks[max(self.marks)][1] if self.marks else None
+
     def _partitions(self) -> set[str]:
         """Those of every row that was given."""
         return {row["p"] for row in self.given.values()}
@@ -154,7 +183,7 @@ class Log:
         return [
             Row(place[0], place[1], judged.at, None, self._payload(judged.id, judged.epoch, columns))
             for place, judged in sorted(self.rows.items())
-            if judged.outcome == outcome and judged.id is not None
+            if judged.outcome == outcome and judged.id is not None and place not in self.erased
         ]
 
     def _payload(self, number: int, epoch: int, columns: Columns | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 from tests.simulate.scripts.pipelines import Pipeline
@@ -21,11 +22,21 @@ class Rows:
         self._rng, self.now, self._id, self._amended = rng, 0, first - 1, amended
         usual = FAR_STEPS if pipeline.delivers else STEPS_OF_TIME
         self._steps = rng.choice([STEPS_OF_TIME, usual, (0, 1, 2, 5, 10)])
-        self._keys, self._parts, self._rows = "xy", ["a", "ab", "ab", "abc"], (1, 5)
+        self._keys: Sequence[str] = "xy"
+        self._parts, self._rows = ["a", "ab", "ab", "abc"], (1, 5)
         if "visits" in pipeline.views and rng.random() < 0.5:
             self._steps, self._keys, self._parts, self._rows = (2, 5, 8, 10), "xxxxy", ["a"], (3, 6)
         self._lags = [0, 0, 5, 21, 40, 60] if amended else [0, 0, 0, 5, 20, 21, 60]
         self._times, self._seen = [0], set[str]()
+
+    @property
+    def last(self) -> int:
+        """The id of the last one."""
+        return self._id
+
+    def be_of(self, *keys: str) -> None:
+        """From now on rows have these keys."""
+        self._keys = keys
 
     def be_on_time(self) -> None:
         """From now on few rows are late: what was open at an amendment is all that is left for the next one."""

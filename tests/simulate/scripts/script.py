@@ -9,8 +9,25 @@ from random import Random
 from typing import Any
 
 from tests.simulate.scripts.changes import Apply, Change, Edits
+from tests.simulate.scripts.erasures import PERSON, Erase
 from tests.simulate.scripts.pipelines import Pipeline
 from tests.simulate.scripts.rows import FileRows, Rows
+from tests.simulate.scripts.steps import (
+    AFTER,
+    DELIVERY_STEPS,
+    ERASING_STEPS,
+    FIRST,
+    INPUT_STEPS,
+    NTH,
+    POSITION_STEPS,
+    SINK_STEPS,
+    STATE_STEPS,
+    STEPS,
+    TOPIC_STEPS,
+    UPKEEP_STEPS,
+    WEIGHTS,
+    faults_of,
+)
 from tests.simulate.scripts.topic_acts import (
     TOPIC_ACTS,
     Messages,
@@ -19,65 +36,7 @@ from tests.simulate.scripts.topic_acts import (
     topic_of,
 )
 from tests.simulate.scripts.views import JOINS, MEASURES, OVER, VIEWS
-from tests.simulate.world.outside import FAULTS, KILLED_AFTER, LOST, Fault, Wish
-
-#: Steps of pipelines that read files, or have topics; of tables WITH TTL; and of upkeep.
-_INPUT_STEPS = ("look input", "list input", "read input")
-_DELIVERY_STEPS = (
-    *(f"{operation} staging" for operation in ("write", "delete", "look")),
-    *(f"{operation} delivery" for operation in ("move", "list")),
-)
-_STATE_STEPS = tuple(f"{operation} state" for operation in ("commit", "create", "load"))
-_POSITION_STEPS = tuple(
-    f"{operation} position" for operation in ("write", "move", "look", "list", "read", "delete")
-)
-#: (The first needs more batches than a topic has in a history.)
-_UPKEEP_STEPS = ("delete data", "delete metadata", "list data", "list metadata")
-#: Steps that follow only a fault, and that fault.
-_AFTER = {
-    "fetch sink": Wish("send sink", LOST, 0),
-    "delete position": Wish("write position", KILLED_AFTER, 0),
-    "read plan": Wish("move plan", KILLED_AFTER, 0),
-}
-#: How often a pair of a step and a fault is wished for, where 1 is too seldom or too often: by what was met. First the
-#: steps of each history, then those of some.
-_WEIGHTS = {
-    **dict.fromkeys(("load log", "load view", "look data", "read data", "read metadata"), 0.5),
-    **dict.fromkeys(("look input", "read input", "compute task", "look plan", "list plan"), 0.5),
-    "list memory": 0.7,
-    "move plan": 1,
-    **dict.fromkeys(("create view", "list input", "read plan"), 1.4),
-    "commit view": 2.3,
-    "ask topic": 0.14,
-    "fetch topic": 0.23,
-    **dict.fromkeys(("look position", "list position", "move position", "write position"), 0.6),
-    **dict.fromkeys(("ask sink", "delete position"), 0.9),
-    "list delivery": 1.4,
-    "send sink": 2.5,
-    **dict.fromkeys(("look staging", "list data"), 2.3),
-    **dict.fromkeys(("delete staging", "list metadata"), 3),
-    **dict.fromkeys(("create state", "load state"), 5),
-    **dict.fromkeys(("delete metadata", "commit state", "write staging"), 6),
-    **dict.fromkeys(("fetch sink", "move delivery"), 7),
-    "delete data": 16,
-}
-TOPIC_STEPS, SINK_STEPS = ("ask topic", "fetch topic"), ("ask sink", "fetch sink", "send sink")
-#: Steps that histories pass, for which faults are wished: each pair of a step and a fault is to be met often enough.
-STEPS = (
-    *(f"{operation} {role}" for operation in ("commit", "create", "load") for role in ("log", "view")),
-    *_STATE_STEPS,
-    *(f"{operation} plan" for operation in ("write", "move", "delete", "look", "list", "read")),
-    *(f"{operation} data" for operation in ("write", "read", "look", "list", "delete")),
-    *(f"{operation} metadata" for operation in ("write", "read", "list", "delete")),
-    *_INPUT_STEPS,
-    *_POSITION_STEPS,
-    *(f"{operation} staging" for operation in ("write", "delete", "look")),
-    *(f"{operation} delivery" for operation in ("move", "list")),
-    "list memory",
-    "compute task",
-    *TOPIC_STEPS,
-    *SINK_STEPS,
-)
+from tests.simulate.world.outside import Fault, Wish
 
 
 @dataclass(frozen=True)
@@ -98,8 +57,8 @@ class Run:
 @dataclass(frozen=True)
 class Together:
     """Two drivers run everything, in turns: each goes on for some steps. `turns`: how many. `second`: what the second
-    one does: run, keep or amend; `apart`: on a machine of its own, where no lease of the first is known. `files`: what
-    arrives meanwhile, one at the end of each turn."""
+    one does: run, keep, amend or erase; `apart`: on a machine of its own, where no lease of the first is known.
+    `files`: what arrives meanwhile, one at the end of each turn."""
 
     turns: tuple[int, ...]
     second: str = "run"
@@ -133,10 +92,10 @@ class Amend:
     """A driver lets views absorb their late rows."""
 
 
-Act = Arrive | Run | Together | Live | Wait | Keep | Amend | Change | Apply | TopicAct
+Act = Arrive | Run | Together | Live | Wait | Keep | Amend | Change | Apply | Erase | TopicAct
 _ACTS = {
     kind.__name__.lower(): kind
-    for kind in (Arrive, Run, Together, Live, Wait, Keep, Amend, Change, Apply, *TOPIC_ACTS)
+    for kind in (Arrive, Run, Together, Live, Wait, Keep, Amend, Change, Apply, Erase, *TOPIC_ACTS)
 }
 
 
@@ -197,6 +156,8 @@ def _frozen(value: Any) -> Any:
 def script_of(seed: int) -> Script:
     """The history that a seed stands for."""
     rng = Random(seed)
+    if seed % 30 in _ERASING:
+        return _erasing(seed, rng)
     views = tuple(rng.sample(sorted(VIEWS.keys() - {*OVER, *JOINS, *MEASURES}), rng.choice([1, 1, 2])))
     if rng.random() < 0.11:
         # (What these cost is twice as much as another view.)
@@ -228,7 +189,7 @@ def script_of(seed: int) -> Script:
         acts = _acts(rng, pipeline)
     own = tuple(_own_steps(pipeline, acts))
     wishes = [_wish(rng, pipeline, own) for _ in range(rng.choice([4, 4, 4, 5]))]
-    if before := {_AFTER[wish.step] for wish in wishes if wish.step in _AFTER}:
+    if before := {AFTER[wish.step] for wish in wishes if wish.step in AFTER}:
         wishes = [*sorted(before, key=str), *(replace(wish, nth=0) for wish in wishes)]
         acts = (*acts, Run(fresh=True))
     return Script(seed, pipeline, acts, None, tuple(wishes), rng.choice([0, 5, 10]))
@@ -241,32 +202,70 @@ def _own_steps(pipeline: Pipeline, acts: Sequence[Act]) -> Iterator[str]:
     if pipeline.sent is not None:
         yield from SINK_STEPS
     if pipeline.sink:
-        yield from _DELIVERY_STEPS
+        yield from DELIVERY_STEPS
     if pipeline.delivers:
-        yield from _POSITION_STEPS
+        yield from POSITION_STEPS
     if pipeline.ttl:
-        yield from _STATE_STEPS
+        yield from STATE_STEPS
     if any(isinstance(act, Keep) for act in acts):
-        yield from _UPKEEP_STEPS[bool(pipeline.topic) :]
+        yield from UPKEEP_STEPS[bool(pipeline.topic) :]
 
 
 def _wish(rng: Random, pipeline: Pipeline, own: Sequence[str]) -> Wish:
     """What only some histories do is wished for where it is done; of the rest, what is seldom done more often."""
-    elsewhere = {*TOPIC_STEPS, *SINK_STEPS, *_DELIVERY_STEPS, *_POSITION_STEPS, *_STATE_STEPS, *_UPKEEP_STEPS}
-    elsewhere |= {*_INPUT_STEPS} if pipeline.topic else set()
+    elsewhere = {*TOPIC_STEPS, *SINK_STEPS, *DELIVERY_STEPS, *POSITION_STEPS, *STATE_STEPS, *UPKEEP_STEPS}
+    elsewhere |= {*ERASING_STEPS}
+    elsewhere |= {*INPUT_STEPS} if pipeline.topic else set()
     steps = own if own and rng.random() < 0.75 else [step for step in STEPS if step not in elsewhere]
-    step = rng.choices(steps, [_WEIGHTS.get(step, 1) * len(_faults_of(step)) for step in steps])[0]
+    step = rng.choices(steps, [WEIGHTS.get(step, 1) * len(faults_of(step)) for step in steps])[0]
     # Tables are loaded many times.
-    nth = rng.randrange(20) if step.startswith("load ") else rng.choice(_FIRST if step in own else _NTH)
-    return Wish(step, rng.choice(_faults_of(step)), nth)
+    nth = rng.randrange(20) if step.startswith("load ") else rng.choice(FIRST if step in own else NTH)
+    return Wish(step, rng.choice(faults_of(step)), nth)
 
 
-#: Which of the steps of a name a fault is wished for: of those that few histories do at all, nearly always the first.
-_NTH, _FIRST = (0, 0, 0, 0, 0, 1, 1, 2), (0, 0, 0, 0, 0, 0, 0, 1)
+def _erasing(seed: int, rng: Random) -> Script:
+    """Rows are erased between runs: of a person whom views know by the key, or some rows by their ids, which only a
+    sorted view shows."""
+    of_person = rng.random() < 0.6
+    if of_person:
+        views = tuple(rng.sample(["hopping", "tumbling"], rng.choice([1, 1, 2])))
+    else:
+        views = rng.choice([("sorted",), ("tumbling",), ("hopping",), ("sorted", "tumbling")])
+    keeps = not of_person and views != ("sorted",)
+    sink = keeps and views[0] != "sorted" and rng.random() < 0.4
+    pipeline = Pipeline(views, rng.choice([1, 1, 2]), sink, rng.random() < 0.3)
+    amends = not keeps and rng.random() < 0.4
+    rows, acts = Rows(rng, amends, pipeline), list[Act]()
+    if of_person:
+        rows.be_of("x", PERSON)
+    for number in range(2):
+        acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 2, 2]))]
+        if not number:
+            values = (PERSON,) if of_person else tuple(rng.sample(range(1, rows.last + 2), 2))
+            erase = Erase("k" if of_person else "id", values, keeps)
+        elif amends:
+            acts.append(Amend())
+        chance = rng.random()
+        if number and chance < 0.25:
+            acts.append(Together(tuple(rng.choice([5, 12, 30, 60]) for _ in range(6)), "erase", False))
+        else:
+            acts.append(Live() if chance > 0.9 else Run(fresh=rng.random() < 0.3))
+        acts += [Keep(True)] if rng.random() < 0.2 else []
+        acts += [erase, replace(erase, resumes=True)][: 1 if number else rng.choice([1, 1, 2])]
+    acts += [Arrive(rows.file()), Run()][rng.choice([0, 0, 1, 2]) :]
+    wishes = [_erasing_wish(rng, ERASING_STEPS, rng.choice([0, 0, 1, 1, 2])) for _ in range(4)]
+    wishes.append(_erasing_wish(rng, _ALONGSIDE, rng.randrange(1, 12)))
+    return Script(seed, pipeline, tuple(acts), None, tuple(wishes), rng.choice([0, 5, 10]))
 
 
-def _faults_of(step: str) -> tuple[str, ...]:
-    return FAULTS[step.partition(" ")[0]]
+def _erasing_wish(rng: Random, steps: Sequence[str], nth: int) -> Wish:
+    step = rng.choices(steps, [WEIGHTS.get(step, 1) * len(faults_of(step)) for step in steps])[0]
+    return Wish(step, rng.choice(faults_of(step)), nth)
+
+
+#: Of thirty seeds these erase rows; and what an erasure does beside its own steps.
+_ERASING = (22, 26, 29)
+_ALONGSIDE = ("commit log", "commit view", "write data", "read data", "compute task")
 
 
 def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> tuple[Act, ...]:

@@ -106,11 +106,11 @@ def _over(*calls: Call) -> Truth:
     return truth
 
 
-#: e.ts BETWEEN o.ts - 5 seconds AND o.ts + 10 seconds
-_PAIRED, _MATCHED = (Join(5, 10, ("k",), kind) for kind in ("inner", "left"))
+#: e.ts BETWEEN o.ts - 5 seconds AND o.ts + 30 seconds
+_PAIRED, _MATCHED = (Join(5, 30, ("k",), kind) for kind in ("inner", "left"))
 _JOINED = (
     "SELECT e.id, e.ts, e.k, o.id AS other FROM events AS e {kind} others AS o ON e.k = o.k "
-    "AND e.ts BETWEEN o.ts - INTERVAL '5 seconds' AND o.ts + INTERVAL '10 seconds'"
+    "AND e.ts BETWEEN o.ts - INTERVAL '5 seconds' AND o.ts + INTERVAL '30 seconds'"
 )
 
 

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,6 +29,7 @@ from tests.simulate.world.store import Handler, Store
 from tests.simulate.world.tables import Identifier, SimulatedCatalog
 from tidegate.errors import TidegateError
 from tidegate.evolve import planning
+from tidegate.maintenance import erase_reach
 from tidegate.project import Project
 from tidegate.project.storage import Storage
 from tidegate.runtime.runner import Runner
@@ -39,6 +40,7 @@ from tidegate.store.metadata import CommittedTable, _state
 _ROLES = (
     (re.compile(r"/_streams/[^/]+/[^/]+/plans(/|$)"), "plan"),
     (re.compile(r"/_streams/[^/]+/[^/]+/memory(/|$)"), "memory"),
+    (re.compile(r"/_streams/[^/]+/[^/]+/erasing(/|$)|/erased(/|$)"), "erasing"),
     (re.compile(r"/_tidegate/\.?position"), "position"),
     (re.compile(r"/_tidegate/staging(/|$)"), "staging"),
     (re.compile(r"/out(/|$)"), "delivery"),
@@ -137,8 +139,21 @@ class World:
     @contextmanager
     def holds(self) -> Iterator[None]:
         """While the block runs, who reads tables without a session reads those of this world."""
-        with patch.object(planning, "load_table", self._committed):
+        with (
+            patch.object(planning, "load_table", self._committed),
+            patch.object(erase_reach, "table_names", self._names),
+            patch.object(erase_reach, "load_properties", self._properties),
+        ):
             yield
+
+    def _names(self, storage: Storage, namespace: str) -> list[str]:
+        return sorted(table[-1] for table in self.catalog.tables if table[0] == namespace)
+
+    def _properties(
+        self, storage: Storage, name: str, namespace: str | None = None
+    ) -> Mapping[str, str] | None:
+        found = self._committed(storage, name, namespace)
+        return None if found is None else found.properties
 
     def _committed(self, storage: Storage, name: str, namespace: str | None = None) -> CommittedTable | None:
         try:

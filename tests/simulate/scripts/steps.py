@@ -1,0 +1,76 @@
+"""The steps that histories pass, by name, and how often a fault is wished for at each of them."""
+
+from __future__ import annotations
+
+from tests.simulate.world.outside import FAULTS, KILLED_AFTER, LOST, Wish
+
+#: Steps of pipelines that read files, or have topics; of tables WITH TTL; and of upkeep.
+INPUT_STEPS = ("look input", "list input", "read input")
+DELIVERY_STEPS = (
+    *(f"{operation} staging" for operation in ("write", "delete", "look")),
+    *(f"{operation} delivery" for operation in ("move", "list")),
+)
+STATE_STEPS = tuple(f"{operation} state" for operation in ("commit", "create", "load"))
+POSITION_STEPS = tuple(
+    f"{operation} position" for operation in ("write", "move", "look", "list", "read", "delete")
+)
+#: (The first needs more batches than a topic has in a history.)
+UPKEEP_STEPS = ("delete data", "delete metadata", "list data", "list metadata")
+ERASING_STEPS = tuple(
+    f"{operation} erasing" for operation in ("write", "move", "look", "list", "read", "delete")
+)
+#: Steps that follow only a fault, and that fault.
+AFTER = {
+    "fetch sink": Wish("send sink", LOST, 0),
+    "delete position": Wish("write position", KILLED_AFTER, 0),
+    "read plan": Wish("move plan", KILLED_AFTER, 0),
+}
+#: How often a pair of a step and a fault is wished for, where 1 is too seldom or too often: by what was met. First the
+#: steps of each history, then those of some.
+WEIGHTS = {
+    **dict.fromkeys(("load log", "load view", "look data", "read data", "read metadata"), 0.5),
+    **dict.fromkeys(("look input", "read input", "compute task", "look plan", "list plan"), 0.5),
+    "list memory": 0.7,
+    "move plan": 1,
+    **dict.fromkeys(("create view", "list input", "read plan"), 1.4),
+    "commit view": 2.3,
+    "ask topic": 0.14,
+    "fetch topic": 0.23,
+    **dict.fromkeys(("look position", "list position", "move position", "write position"), 0.6),
+    **dict.fromkeys(("ask sink", "delete position"), 0.9),
+    "list delivery": 1.4,
+    "send sink": 2.5,
+    **dict.fromkeys(("look staging", "list data"), 2.3),
+    **dict.fromkeys(("delete staging", "list metadata"), 3),
+    **dict.fromkeys(("create state", "load state"), 5),
+    **dict.fromkeys(("delete metadata", "commit state", "write staging"), 6),
+    **dict.fromkeys(("fetch sink", "move delivery"), 7),
+    "delete data": 16,
+    "look erasing": 0.4,
+    **dict.fromkeys(("read erasing", "delete erasing"), 1.7),
+    **dict.fromkeys(("list erasing", "move erasing"), 1.2),
+}
+TOPIC_STEPS, SINK_STEPS = ("ask topic", "fetch topic"), ("ask sink", "fetch sink", "send sink")
+#: Steps that histories pass, for which faults are wished: each pair of a step and a fault is to be met often enough.
+STEPS = (
+    *(f"{operation} {role}" for operation in ("commit", "create", "load") for role in ("log", "view")),
+    *STATE_STEPS,
+    *(f"{operation} plan" for operation in ("write", "move", "delete", "look", "list", "read")),
+    *(f"{operation} data" for operation in ("write", "read", "look", "list", "delete")),
+    *(f"{operation} metadata" for operation in ("write", "read", "list", "delete")),
+    *INPUT_STEPS,
+    *POSITION_STEPS,
+    *(f"{operation} staging" for operation in ("write", "delete", "look")),
+    *(f"{operation} delivery" for operation in ("move", "list")),
+    *ERASING_STEPS,
+    "list memory",
+    "compute task",
+    *TOPIC_STEPS,
+    *SINK_STEPS,
+)
+#: Which of the steps of a name a fault is wished for: of those that few histories do at all, nearly always the first.
+NTH, FIRST = (0, 0, 0, 0, 0, 1, 1, 2), (0, 0, 0, 0, 0, 0, 0, 1)
+
+
+def faults_of(step: str) -> tuple[str, ...]:
+    return FAULTS[step.partition(" ")[0]]

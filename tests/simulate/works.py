@@ -1,0 +1,54 @@
+"""What drivers do in a history beside running everything: upkeep, apply, erase; and how that may end."""
+
+from __future__ import annotations
+
+import traceback
+from datetime import datetime
+
+import pyarrow as pa
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
+
+from tests.simulate.scripts.erasures import Erase
+from tests.simulate.world.workers import TaskError
+from tidegate.errors import TidegateError
+from tidegate.maintenance.erase import erase
+from tidegate.maintenance.upkeep import maintain_all
+from tidegate.project.jobs.maintenance import Policy
+from tidegate.session.apply import apply
+from tidegate.session.session import Session
+
+#: How a run may end that faults have met. Anything else is a defect of the engine.
+EXPECTED = (
+    TidegateError,
+    OSError,
+    pa.ArrowException,
+    CommitFailedException,
+    CommitStateUnknownException,
+    ValidationException,
+    TaskError,
+)
+
+
+def keep(now: datetime, orphans: bool, session: Session, guard: float | None = 0) -> None:
+    """Upkeep, of tables that are small and snapshots that are young."""
+    policy = Policy(keep_snapshots=60, most_snapshots=3, compact_when_files=2, settle=0, orphans_after=86_400)
+    maintain_all(session, policy=lambda _: policy, now=now.timestamp(), guard=guard, orphans=orphans)
+
+
+def carry_out(session: Session) -> None:
+    """Carry out whatever definitions were edited, and agree to what is replaced."""
+    session.confirm = lambda what: True
+    apply(session)
+
+
+def take_out(act: Erase, session: Session) -> None:
+    """Erase what a condition finds, or finish what was begun, and agree to it."""
+    session.confirm = lambda what: True
+    where = None if act.resumes else act.where
+    erase(session, "events", where, keep_aggregates=act.keeps)
+
+
+def told(error: BaseException) -> str:
+    """An error, with where it came from."""
+    lines = traceback.format_exception(error)
+    return f"{type(error).__name__}: {error}\n{''.join(lines[-12:])}"
