@@ -293,13 +293,17 @@ class Checks:
         if self.sink is not None and self.pipeline.upserts and view.name == self.pipeline.views[0]:
             kept = self.sink.kept()
             if kept is not None:
-                self._with_late(view, clock, kept, "as its sink has it")
+                self._with_late(view, clock, kept, "as its sink has it", once=True)
 
-    def _with_late(self, view: View, clock: int | None, shown: Counter[tuple[Any, ...]], where: str) -> None:
-        """Compare rows with those that the view has to have where every late row is absorbed."""
+    def _with_late(
+        self, view: View, clock: int | None, shown: Counter[tuple[Any, ...]], where: str, once: bool = False
+    ) -> None:
+        """Compare rows with those that the view has to have where every late row is absorbed. `once`: of equal rows,
+        which a topic may have twice, one is kept, since they have the same key."""
         assert view.amended is not None
         on_time, late = self.on_time(view), self.late(view)
         right = Counter(view.amended(on_time, late, clock))
+        right = Counter(right.keys()) if once else right
         for key, start, end, *_ in view.waiting([*on_time, *late], clock):
             for row in [row for row in shown if row[0] == key and start <= row[1] and row[2] <= end]:
                 del shown[row]
