@@ -57,8 +57,18 @@ def fits(shown: str, real: str) -> bool:
 def tidegate(words: list[str]) -> str:
     assert words[0] == "tidegate"
     done = CliRunner().invoke(app, words[1:])
-    assert done.exit_code == 0, done.output
+    # `plan` says by its exit code that there are changes.
+    assert done.exit_code == (2 if words[1] == "plan" else 0), done.output
     return done.output
+
+
+def change(file: Path, difference: str) -> None:
+    """Make a file what the lines with `+` say where it has those with `-`."""
+    lines = difference.splitlines(keepends=True)
+    before, after = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
+    text = file.read_text(encoding="utf-8")
+    assert text.count(before) == 1
+    file.write_text(text.replace(before, after), encoding="utf-8")
 
 
 def run_schedule(root: Path, instance: dg.DagsterInstance) -> None:
@@ -93,6 +103,8 @@ def test_an_analyst_s_path(tmp_path: Path, spark: SparkSession, monkeypatch: pyt
                 target = Path.cwd() / mark.removeprefix("file: ")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(text, encoding="utf-8")
+            if mark.startswith("change: "):
+                change(Path.cwd() / mark.removeprefix("change: "), text)
             if mark == "the schedule runs":
                 run_schedule(Path.cwd(), instance)
             for words, shown in calls(text) if kind == "console" else ():
@@ -101,7 +113,9 @@ def test_an_analyst_s_path(tmp_path: Path, spark: SparkSession, monkeypatch: pyt
                 seen.append(words[1])
                 if words[1] == "init":
                     monkeypatch.chdir(tmp_path / words[2])
-        assert seen == ["init", "check", "alerts", "run", "sql", "sql", "audit", "sql", "docs"]
+        first = ["init", "check", "alerts", "run", "sql", "sql", "audit", "sql"]
+        changes = ["plan", "run", "plan", "apply", "sql", "sql", "rollback"]
+        assert seen == [*first, *changes, "docs"]
         assert len(hook.got) == 1
 
 
