@@ -23,7 +23,13 @@ PICTURE = ROOT / "docs" / "images" / "rooms.svg"
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- rooms: written by python -m infra.rooms -->\n", "<!-- end of rooms -->\n"
 #: Distribution names differ from what is imported.
-_LIBRARIES = {"yaml": "pyyaml", "kafka": "kafka-python", "google": "protobuf", "grpc_tools": "grpcio-tools"}
+_LIBRARIES = {
+    "google": "protobuf",
+    "google_crc32c": "google-crc32c",
+    "grpc_tools": "grpcio-tools",
+    "kafka": "kafka-python",
+    "yaml": "pyyaml",
+}
 _WIDTH, _ROW, _BOX, _HIGH = 940, 82, 136, 46
 
 

@@ -33,6 +33,7 @@ from tidegate.ingest.sources.kafka import KafkaConnector
 from tidegate.session.session import Session
 from tidegate.tasks import gate, panes
 from tidegate.tasks.decode.text.arrow_json import JsonReader
+from tidegate.tasks.kafka import reader as kafka_reader
 from tidegate.tasks.numbers import Numbers
 from tidegate.tasks.parquet.parquet import ParquetReader
 from tidegate.tasks.transfer import departing
@@ -46,6 +47,7 @@ _STEPS: tuple[tuple[Any, str, str], ...] = (
     (KafkaConnector, "plan", "plan"),
     (FilesystemConnector, "read", "footers"),
     (ParquetReader, "__call__", "read Parquet"),
+    (kafka_reader, "messages", "read Kafka"),
     (JsonReader, "__call__", "parse JSON"),
     (gate, "place", "judge"),
     (gate, "judge", "judge"),

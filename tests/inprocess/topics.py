@@ -113,6 +113,9 @@ class InProcessSourceTopic:
     def jobs(self, shaped: Callable[[DataFrame], DataFrame]) -> None:
         return None
 
+    def in_tasks(self) -> None:
+        return None
+
     def _ask(self, question: Callable[[Broker], Answer]) -> Answer:
         try:
             return question(self._find(self._servers))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.inprocess.test_topic_conformance import COMMITTED, FIRST, session, source
 from tests.support.brokers import AnyBroker
-from tidegate.ingest.sources.kafka import _short
+from tidegate.ingest.sources.kafka_messages import _short
 from tidegate.jvm.failures import is_from_spark
 from tidegate.runtime import kafka_jobs
 from tidegate.runtime.topics import MessageJobs, Share, SourceTopic

@@ -139,6 +139,12 @@ REVIEWED: dict[str, dict[str, str]] = {
         "tasks/crashes/crashes.py": "mmap.mmap os._exit os.dup os.dup2 os.fdopen os.fork os.waitpid subprocess.Popen",
         "tasks/decode/limits.py": "signal.setitimer",
     },
+    "A broker's answers to tasks, with patience of their own: whatever fails there, Java's client reads the batch. "
+    "tests/runtime/test_kafka_in_tasks.py ends connections, and the broker.": {
+        "tasks/kafka/connection.py": "socket.create_connection",
+        "tasks/kafka/login.py": "secrets.token_bytes",
+        "tasks/kafka/reader.py": "time.monotonic time.sleep",
+    },
     "A schema registry's HTTP, with patience of its own; sources with one are tested on a server that fails.": {
         "tasks/decode/binary/registry.py": "time.monotonic time.sleep",
         "tasks/decode/binary/registry_http.py": "time.monotonic urllib.request.HTTPDefaultErrorHandler "

@@ -65,7 +65,7 @@ class Pending:
 class Direct:
     """How a batch is read inside the gate's own tasks: `work`, what each task reads (the numbers of the tasks, or
     messages as they are), and the `reader` that makes rows of it, or raises `NeedsSpark`. `settings`: of
-    Spark, meanwhile.
+    Spark, meanwhile. `instead`: another such way, for a reader that raised `NeedsJava`, with what it said.
 
     It gives the rows of the frame that it stands for, to the letter: who reads changes nothing (W4).
     """
@@ -73,6 +73,7 @@ class Direct:
     work: DataFrame | Job
     reader: Reader
     settings: Mapping[str, str] = field(default_factory=dict)
+    instead: Callable[[str], Direct] | None = None
 
 
 @dataclass(frozen=True)

@@ -298,13 +298,15 @@ class Log(StoredLog):
         """The reports of the tasks that have judged the batch. Of a try that came to nothing, nothing is committed."""
         if rows.frame is None:
             return []
-        if rows.direct is not None:
-            direct = rows.direct
+        direct = rows.direct
+        while direct is not None:
             task = self._task(epoch, rows, arrived, decisions, sorted_=False)
             with settings(self._tables.spark, {**direct.settings, **sparing(rows.care)}):
                 reports = run_task(direct.work, InTask(direct.reader, task))
-            if not any(report.get("unread") for report in reports) and well_ordered(reports):
+            why = [report.get("java") for report in reports if report.get("unread")]
+            if not why and well_ordered(reports):
                 return reports
+            direct = direct.instead(why[0]) if direct.instead is not None and why and all(why) else None
         with settings(self._tables.spark, sparing(rows.care)):
             return self._judge_by_spark(rows.frame(), epoch, rows, arrived, decisions)
 

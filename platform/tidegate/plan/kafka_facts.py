@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tidegate.sql.options.kafka_options import KafkaOptions
+from tidegate.sql.options.kafka_reader import why_java
 from tidegate.watermark import TimeKind
 
 
@@ -19,6 +20,7 @@ def kafka_facts(options: KafkaOptions) -> tuple[tuple[str, str], ...]:
         ("partition", "of the topic; they are enumerated at the broker before the first row is judged (W6)")
     )
     facts.append(("order", "offset"))
+    facts.append(("read by", _reader(options)))
     facts.append(("keeps", "of each message its timestamp, key and headers: $rowtime, $key, $headers (W12)"))
     facts.append(("max_rows_per_batch", f"{options.max_rows_per_batch:,}"))
     if options.idle_timeout is None:
@@ -39,6 +41,14 @@ def kafka_facts(options: KafkaOptions) -> tuple[tuple[str, str], ...]:
         ("on_data_loss", f"{options.on_data_loss}: if retention removed what was not read yet, {lost}")
     )
     return tuple(facts)
+
+
+def _reader(options: KafkaOptions) -> str:
+    if why := why_java(options):
+        return f"Spark's connector, since {why}"
+    return (
+        "the tasks that judge, where Spark runs on this machine and they decode, too; else Spark's connector"
+    )
 
 
 def _start(options: KafkaOptions) -> str:

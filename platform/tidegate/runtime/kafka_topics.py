@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from tidegate.jvm.spark import in_this_process
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.runtime.kafka_broker import KafkaTopic, require_kafka
 from tidegate.runtime.kafka_jobs import kafka_jobs
 from tidegate.runtime.topics import MESSAGE, MessageJobs
-from tidegate.sql.options.kafka_options import written_servers
+from tidegate.sql.options.kafka_options import BOOTSTRAP, written_servers
+from tidegate.sql.options.kafka_reader import why_java
 from tidegate.store.broker import BrokerConnection, Offsets
 from tidegate.store.broker_access import OnlyForJava
 from tidegate.tasks.first_attempt import FirstAttempt
@@ -22,9 +25,12 @@ if TYPE_CHECKING:
 
     from tidegate.sql.catalog.objects import Relation, Sink
     from tidegate.sql.options.kafka_options import KafkaOptions, KafkaSinkOptions
+    from tidegate.tasks.kafka.cluster import TopicAccess
 
 #: A row counts as delivered when all replicas in sync have it, once, whatever the network does.
 _DURABLE = {"acks": "all", "enable.idempotence": "true"}
+#: Properties that say how a broker is reached.
+_ACCESS = ("security.", "sasl.", "ssl.")
 
 
 class SparkTopics:
@@ -46,7 +52,7 @@ class SparkSourceTopic(KafkaTopic):
 
     def __init__(self, spark: SparkSession, relation: Relation, options: KafkaOptions) -> None:
         self._spark, self._group_prefix, self._name = spark, options.group_prefix, topic_name(options)
-        self._given = java_properties(options)
+        self._given, self._why = java_properties(options), why_java(options)
         servers = written_servers(options.properties)
         super().__init__(spark, self._given, self._name, servers, relation.name, relation.location)
 
@@ -63,6 +69,19 @@ class SparkSourceTopic(KafkaTopic):
         return kafka_jobs(
             self._spark, properties, self._name, self._group_prefix, lambda rows: shaped(_renamed(rows))
         )
+
+    def in_tasks(self) -> TopicAccess | None:
+        # Executors elsewhere need not have what reading takes, nor the files that properties name.
+        if self._why is not None or not in_this_process(self._spark.sparkContext.master or ""):
+            return None
+        if find_spec("google_crc32c") is None:
+            return None
+        from tidegate.tasks.kafka.cluster import TopicAccess
+
+        servers = tuple(server.strip() for server in self._given[BOOTSTRAP[1]].split(",") if server.strip())
+        committed = self._given.get("isolation.level") == "read_committed"
+        access = {name: value for name, value in self._given.items() if name.startswith(_ACCESS)}
+        return TopicAccess(self._name, servers, committed, tuple(sorted(access.items())))
 
 
 class SparkSinkTopic:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from tidegate.sql.catalog.objects import Relation, Sink
     from tidegate.sql.options.kafka_options import KafkaOptions, KafkaSinkOptions
+    from tidegate.tasks.kafka.cluster import TopicAccess
     from tidegate.tasks.transfer import Job
 
 #: Rows that a sink sends: a message each. Without a key a message goes to any partition.
@@ -63,6 +64,9 @@ class SourceTopic(Protocol):
 
     def jobs(self, shaped: Callable[[DataFrame], DataFrame]) -> MessageJobs | None:
         """What reads small batches of the messages, `shaped` by column; None where only `messages` does."""
+
+    def in_tasks(self) -> TopicAccess | None:
+        """How tasks read the same messages without the engine's help (`tasks/kafka`); None where they can't."""
 
 
 class SinkTopic(Protocol):

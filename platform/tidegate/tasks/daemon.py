@@ -45,6 +45,7 @@ def main() -> None:
 
     import tidegate.tasks.decode.text.arrow_json
     import tidegate.tasks.gate
+    import tidegate.tasks.kafka.reader
     import tidegate.tasks.panes
     import tidegate.tasks.parquet.parquet  # noqa: F401
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tidegate.tasks.memories import MemoryFiles
 from tidegate.tasks.offsets import Placed, by_partition, integers, place
 from tidegate.tasks.preceding import arguments
-from tidegate.tasks.reading import NeedsSpark
+from tidegate.tasks.reading import NeedsJava, NeedsSpark
 from tidegate.tasks.writer import BUFFER_BYTES, FileWriter, WriteTarget
 from tidegate.watermark import UNDEFINED, GateConfig, GateState, judge, start_watermark
 from tidegate.watermark.preceding import remember
@@ -85,9 +85,11 @@ class InTask:
         run = _JudgingRun(self.gate)
         try:
             run.take(self.reader(batches))
-        except NeedsSpark:
+        except NeedsSpark as error:
             run.writer.abandon()
-            yield pa.RecordBatch.from_pydict({"report": [json.dumps({"unread": True})]})
+            # Of Java's client: why, which has no secret in it.
+            unread = {"unread": True} | ({"java": str(error)} if isinstance(error, NeedsJava) else {})
+            yield pa.RecordBatch.from_pydict({"report": [json.dumps(unread)]})
             return
         yield from run.report()
 

@@ -15,3 +15,8 @@ Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 class NeedsSpark(Exception):
     """A reader met what only Spark reads. Nothing of its micro-batch is kept, and Spark reads all of it."""
+
+
+class NeedsJava(NeedsSpark):
+    """A reader of Kafka met what only Java's client reads, or has the error for. Nothing of its micro-batch is kept,
+    and Java's client reads all of it. Its text is for people, without a value that could be a secret."""

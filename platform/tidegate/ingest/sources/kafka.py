@@ -7,7 +7,7 @@ decides what depends on the broker or the clock: which partitions are new, empty
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,41 +16,27 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import TidegateError
 from tidegate.iceberg.partitions import Decisions, Sighting
 from tidegate.iceberg.progress import ConsumedFile
-from tidegate.ingest.connector import BatchPlan, BatchRows, Connector, Direct, Pending
+from tidegate.ingest.connector import BatchPlan, BatchRows, Connector, Pending
 from tidegate.ingest.shape import add_generated
 from tidegate.ingest.sources.decode import decode, decoding_work
-from tidegate.jvm.spark import cores
+from tidegate.ingest.sources.kafka_messages import Messages
 from tidegate.project.kafka import topic as topic_name
 from tidegate.tasks.crashes.crashes import MessageCrashes, brought_back, found_in, put_aside
 from tidegate.tasks.decode.limits import limits_of
-from tidegate.tasks.decode.text.arrow_json import LONG, DecodingBackOff, json_reader, supports
-from tidegate.tasks.smaller import Size, tasks_at_once
+from tidegate.tasks.decode.text.arrow_json import DecodingBackOff, json_reader, supports
+from tidegate.tasks.smaller import Size
 from tidegate.tasks.transfer import map_in_arrow
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.ingest.ingest import StoredLog
     from tidegate.project import Project
-    from tidegate.runtime.topics import MessageJobs, Share, Topics
+    from tidegate.runtime.topics import Topics
     from tidegate.sql.catalog.objects import Relation
     from tidegate.sql.options.kafka_options import KafkaOptions
-    from tidegate.tasks.reading import Reader
-
-#: Partitions per task, where there are more of them than cores: their rows stay together, and tasks stay few.
-_TASKS_PER_CORE = 4
-#: Fewer rows than this are not worth more than one task per core.
-_SMALL_BATCH = 100_000
-#: As many messages and partitions at most are read by a job without a query; and as few are one task's.
-FEW_MESSAGES, FEW_PARTITIONS, _ONE_TASK = 10_000, 64, 4_000
-#: Spark measures an Arrow batch after every row, which costs as much as to read the row. Where no row is long, so many
-#: rows are not large.
-_NO_MEASURING = {
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
-}
 
 
 class KafkaConnector(Connector):
@@ -72,9 +58,7 @@ class KafkaConnector(Connector):
         self._topic = topic_name(options)
         self._broker = topics.source(relation, options)
         self._turns = DecodingBackOff()
-        #: Batches that were read without Spark's decoding, and what reads small ones, once that was asked for.
-        self._batches = 0
-        self._jobs: tuple[MessageJobs | None] | None = None
+        self._messages = Messages(spark, relation, self._broker)
         self._topic_id: str | None = None
         self._ends: dict[str, int] = {}
         self._earliest: dict[str, int] = {}
@@ -152,34 +136,14 @@ class KafkaConnector(Connector):
             return BatchRows(None, ("_offset",), numbering=False, aligned=True)
         if not plan.crashed and supports(self._relation) and self._turns.ours():
             reader = json_reader(self._relation, plan.arrived, limits_of(self._project))
-            refused, direct = partial(self._refused, plan), self._direct(plan, reader)
+            refused, direct = partial(self._refused, plan), self._messages.direct(plan, reader)
             return BatchRows(refused, ("_offset",), numbering=False, aligned=True, direct=direct)
-        frame = self._decoded(self._gathered(plan), plan)
+        frame = self._decoded(self._messages.gathered(plan), plan)
         return BatchRows(lambda: frame, ("_offset",), numbering=False, aligned=True)
-
-    def _direct(self, plan: BatchPlan, reader: Reader) -> Direct:
-        rows = sum(unit["until"] - unit["from"] for unit in plan.units)
-        self._batches += 1
-        # A run has one batch, and to prepare jobs costs as much as a query. (A plan with care is for Spark's settings.)
-        if self._batches > 1 and rows <= FEW_MESSAGES and len(plan.units) <= FEW_PARTITIONS and not plan.care:
-            if self._jobs is None:
-                self._jobs = (self._broker.jobs(_short),)
-            (jobs,) = self._jobs
-            if jobs is not None:
-                return Direct(jobs.batch(_dealt(plan.units, cores(self._spark), rows)), reader)
-        return Direct(_short(self._gathered(plan)), reader, _NO_MEASURING)
-
-    def _gathered(self, plan: BatchPlan) -> DataFrame:
-        """The messages of a plan, in so many tasks as are worth it."""
-        rows = sum(unit["until"] - unit["from"] for unit in plan.units)
-        at_once = cores(self._spark)
-        # Coalescing puts whole partitions one behind the other into a task: their order stays, without a shuffle.
-        tasks = at_once if rows < _SMALL_BATCH else at_once * _TASKS_PER_CORE
-        return self._messages_of(plan).coalesce(tasks_at_once(plan.care, tasks))
 
     def _refused(self, plan: BatchPlan) -> DataFrame:
         self._turns.refused()
-        return self._decoded(self._gathered(plan), plan)
+        return self._decoded(self._messages.gathered(plan), plan)
 
     def _decoded(self, messages: DataFrame, plan: BatchPlan) -> DataFrame:
         """By Spark: of any encoding, whatever the messages hold."""
@@ -193,7 +157,9 @@ class KafkaConnector(Connector):
         return add_generated(brought_back(decoded) if plan.crashed else decoded, self._relation)
 
     def crashed(self, plan: BatchPlan) -> list[list[Any]]:
-        messages = put_aside(self._messages_of(plan), plan.crashed).select("value", "_partition", "_offset")
+        messages = put_aside(self._messages.frame(plan), plan.crashed).select(
+            "value", "_partition", "_offset"
+        )
         task = MessageCrashes(decoding_work(self._relation, self._project))
         found = found_in(map_in_arrow(messages, task, "_partition int, _offset bigint"))
         return [[str(partition), offset] for partition, offset in found]
@@ -365,33 +331,6 @@ class KafkaConnector(Connector):
         return decisions.advance - progress.published >= least
 
     # -- reading -----------------------------------------------------------------------------------------------
-
-    def _messages_of(self, plan: BatchPlan) -> DataFrame:
-        return self._broker.messages({unit["p"]: (unit["from"], unit["until"]) for unit in plan.units})
-
-
-def _dealt(units: Sequence[Mapping[str, Any]], tasks: int, rows: int) -> list[list[Share]]:
-    """The messages of whole partitions, dealt out to at most so many tasks of about the same size."""
-    dealt: list[list[Share]] = [[] for _ in range(1 if rows <= _ONE_TASK else min(tasks, len(units)))]
-    loads = [0] * len(dealt)
-    for unit in sorted(units, key=lambda unit: unit["from"] - unit["until"]):
-        lightest = loads.index(min(loads))
-        dealt[lightest].append((int(unit["p"]), unit["from"], unit["until"]))
-        loads[lightest] += unit["until"] - unit["from"]
-    return dealt
-
-
-def _short(messages: DataFrame) -> DataFrame:
-    """The messages for a task: those that are not long as they are, and of the others that they are (`_long`)."""
-    from pyspark.sql import functions as F
-
-    def length(column: Column) -> Column:
-        return F.coalesce(F.octet_length(column), F.lit(0))
-
-    headers = F.aggregate("_headers", F.lit(0), lambda sum_, h: sum_ + length(h["key"]) + length(h["value"]))
-    fits = length(F.col("value")) + length(F.col("_key")) + F.coalesce(headers, F.lit(0)) < LONG
-    kept = [F.when(fits, F.col(name)).alias(name) for name in ("value", "_key", "_headers")]
-    return messages.select(*kept, "_partition", "_offset", "_rowtime", (~fits).alias("_long"))
 
 
 def _by_number(name: str) -> int:

@@ -42,7 +42,8 @@ class KafkaOptions(ConnectorOptions):
     expanded where a client is made, and kept nowhere else (`project.kafka.java_properties`). `startup_mode`,
     `startup_timestamp` (ms since 1970): where a source without a log begins; then it continues from its log.
     `idle_timeout` (s, None is off), `idle_advance`: W7. `stall_timeout` (s): W8. `on_data_loss`: what to do if the
-    topic no longer holds the next row; 'record' goes on and writes the gap to the log.
+    topic no longer holds the next row; 'record' goes on and writes the gap to the log. `reader`: 'java' lets Spark's
+    connector read, even where tasks could (`kafka_reader.py`).
     """
 
     open_prefix: ClassVar[str] = _PREFIX
@@ -63,6 +64,7 @@ class KafkaOptions(ConnectorOptions):
     idle_advance: Boolean = False
     stall_timeout: Seconds = 300.0
     on_data_loss: Annotated[Literal["fail", "record"], BeforeValidator(lower)] = "fail"
+    reader: Annotated[Literal["auto", "java"], BeforeValidator(lower)] = "auto"
 
     @classmethod
     def known_names(cls) -> tuple[str, ...]:

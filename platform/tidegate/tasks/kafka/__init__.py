@@ -1,0 +1,1 @@
+"""Kafka's messages, read by the tasks that judge them. Executor side."""
