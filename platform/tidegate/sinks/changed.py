@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.plan.versions import number_of, version_of
-from tidegate.sinks.sink_writer import Delivered, SinkWriter
+from tidegate.sinks.sink_writer import Delivered, ReplacingWriter, SinkWriter
 from tidegate.sinks.upstream import Upstream
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
@@ -43,6 +43,7 @@ def follow(
             position = _position(writer)
         start = _start(context.tables, sink, position, upstream, before, writer)
         if _replaces(sink, writer):
+            assert isinstance(writer, ReplacingWriter)
             version = partial(Upstream.of_version, context, sink)
             done = done.plus(writer.replace(before, upstream, start, version))
         else:

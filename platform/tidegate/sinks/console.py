@@ -59,8 +59,5 @@ class ConsoleSink:
     def go_on(self, position: Position) -> None:
         self.begin(position)
 
-    def replace(self, *_: object) -> Delivered:
-        raise NotImplementedError  # it only appends
-
     def forget(self) -> None:
         self._state.remove()

@@ -94,9 +94,6 @@ class FilesystemSink:
     def go_on(self, position: Position) -> None:
         self._state.write(self._document(position))
 
-    def replace(self, *_: object) -> Delivered:
-        raise NotImplementedError  # it only appends
-
     def forget(self) -> None:
         self._remove(f"{self._path}/{_OWN}")
 

@@ -9,7 +9,7 @@ own. Each connector keeps the position with the data, so that one can't be there
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from tidegate.store.positions import Position
 
@@ -51,6 +51,15 @@ class SinkWriter(Protocol):
         """Say where the sink stands in a new version of its view, which is delivered from there (E6). What was
         delivered of the version before stays."""
 
+    def forget(self) -> None:
+        """Remove the position. What is delivered belongs to whoever reads it, and stays."""
+
+
+@runtime_checkable
+class ReplacingWriter(SinkWriter, Protocol):
+    """A connector that can put a new version in the place of another one: for a sink that upserts, and for all that
+    `replaces`."""
+
     def replace(
         self,
         before: Upstream | None,
@@ -60,8 +69,5 @@ class SinkWriter(Protocol):
     ) -> Delivered:
         """Put a new version of the view in the place of the one `before`, of which all is delivered, and move the
         position there (E6). `start`: the position in the new one before anything of it; `version`: that of a life. One
-        that broke off is finished first, even if another version is the newest by now. Of a connector that
-        `replaces`, and of a sink that upserts. None `before`: it can't be read any more."""
-
-    def forget(self) -> None:
-        """Remove the position. What is delivered belongs to whoever reads it, and stays."""
+        that broke off is finished first, even if another version is the newest by now. None
+        `before`: it can't be read any more."""
