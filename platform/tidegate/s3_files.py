@@ -77,13 +77,17 @@ class S3Files(fs.S3FileSystem):  # type: ignore[misc]  # pyarrow has no types
     def open_input_stream(
         self, path: str, compression: str | None = "detect", buffer_size: int | None = None
     ) -> pa.NativeFile:
-        """See pyarrow. `buffer_size` must be None: nobody needs it here."""
-        if buffer_size is not None:
-            raise ValueError("a stream on S3 has no buffer of its own")
+        """See pyarrow. `buffer_size` is left aside: whoever reads says how much."""
         file = self.open_input_file(path)
         if compression == "detect":
             compression = pa.lib._detect_compression(path)
         return file if compression is None else pa.CompressedInputStream(file, compression)
+
+    @classmethod
+    def like(cls, client: fs.S3FileSystem) -> S3Files:
+        """One with the settings of pyarrow's own."""
+        (settings,) = client.__reduce__()[1]
+        return cls(**settings)
 
     def __reduce__(self) -> tuple[Any, ...]:
         _, settings = super().__reduce__()

@@ -20,10 +20,18 @@ from tests.conftest import ROOT, Workbench
 from tests.inprocess.test_conformance import EPOCH, session
 from tests.support import catalogs
 from tests.support.quick import quick
+from tests.views import test_versions as versions
+from tests.views.test_rebuild import rows as shown
 from tidegate.errors import TidegateError
+from tidegate.iceberg import commit
 from tidegate.iceberg.lease_tables import LeaseTables
+from tidegate.iceberg.protocol import AnswerLost, Conflict, Stored
 from tidegate.live.catalog_lease import BEAT, EXPIRY, CatalogLeases
 from tidegate.project import Project
+from tidegate.show.newest import newest_rows
+from tidegate.store.metadata import table_names
+from tidegate.views.amend.rebuild import rebuild
+from tidegate.views.amend.rollback import rollback
 
 if TYPE_CHECKING:
     from tidegate.session.session import Session
@@ -206,3 +214,44 @@ def taken(leases: CatalogLeases, held: ExitStack) -> bool:
             raise
         return False
     return True
+
+
+@pytest.mark.catalogs
+@pytest.mark.slow
+def test_E5_R1_a_view_goes_on_to_a_new_version_and_back_though_no_commit_is_answered(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by `tidegate apply` and `tidegate rollback`. Readers without a JVM see the versions, too."""
+    asked, lost = commit.attempted, 0
+
+    def unanswered(update: Any) -> Stored | Conflict | AnswerLost:
+        nonlocal lost
+        answer = asked(update)
+        if update.own is None or not isinstance(answer, Stored):
+            return answer
+        lost += 1
+        return AnswerLost(TidegateError("TG620", "no answer"), update.own)
+
+    monkeypatch.setattr(commit, "attempted", unanswered)
+    session = versions.opened(workbench, versions.COUNT)
+    versions.inserted(session, *range(4))
+    session.run()
+    old, new = (versions.expected(4, what, 3) for what in (versions.COUNT, versions.WORDS))
+    rebuild(versions.opened(workbench, versions.WORDS))
+    session = workbench.session()
+    assert (shown(session, "v"), shown(session, "v$v1")) == (new, old)
+    assert [row[1] for row in newest_rows(session.project, "v$v1", limit=2).rows] == [3, 2]
+    session.confirm = lambda text: True
+    assert rollback(session, "v").generation == 3
+    session = workbench.session()
+    versions.inserted(session, 4)
+    session.run()
+    assert shown(session, "v") == versions.expected(5, versions.COUNT, 4)
+    assert (shown(session, "v$v1"), shown(session, "v$v2")) == (old, new)
+    assert lost > 8
+    session.execute('DROP MATERIALIZED VIEW "v$v1"', yes=True)
+    with pytest.raises(TidegateError, match="TG201"):
+        session.table("v$v1")
+    assert shown(session, "v$v2") == new
+    # Nothing is left of what was built beside it.
+    assert table_names(session.project.storage, "main") == ["t", "v"]

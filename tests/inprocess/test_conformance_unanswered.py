@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.inprocess.test_conformance import EPOCH, added, made, session, shown
+from tests.inprocess.test_conformance_statements import merge
 from tidegate.errors import TidegateError
 from tidegate.iceberg.protocol import AnswerLost
 
@@ -106,3 +107,43 @@ def test_R1_a_commit_that_is_refused_after_it_was_stored_is_whole(
     with pytest.raises(TidegateError) as caught:
         added(session, table, [(3, "c", False)], facts={EPOCH: "3"})
     assert caught.value.code == "TG502"
+
+
+@pytest.mark.runner("spark")
+def test_R1_a_statement_whose_answer_is_lost_is_found_by_its_snapshot_and_not_made_again(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every catalog: what makes the rows of a MERGE, or of a deletion, the table's is a commit like any other."""
+    from tidegate.iceberg import statement
+
+    identifier = made(session)
+    table, other = session.tables.open(identifier), session.tables.open(identifier)
+    added(session, table, [(0, "a", False)])
+    asked, attempts, meanwhile = statement.attempted, 0, False
+
+    def unanswered(update: Any) -> Any:
+        nonlocal attempts
+        attempts += 1
+        assert type(asked(update)).__name__ == "Stored"
+        if meanwhile:
+            added(session, other, [(9, "c", False)], facts={EPOCH: "9"})
+        return AnswerLost(TidegateError("TG620", "no answer"), update.own)
+
+    def unheard(update: Any) -> Any:
+        return AnswerLost(TidegateError("TG620", "no answer"), update.own)
+
+    monkeypatch.setattr(statement, "attempted", unanswered)
+    merge(session, table, 1, "1", table.current())
+    table.delete_rows("`id` = 0", {EPOCH: "2"}, table.current())
+    # Another writer may have gone on from it before it was looked for.
+    meanwhile = True
+    merge(session, table, 3, "3", table.current())
+    assert (attempts, table.current().integer(EPOCH)) == (3, 9)
+    rows = [(1, "m", False), (3, "m", False), (9, "c", False)]
+    assert shown(session, identifier) == rows
+    # One that has not arrived is only a branch, which nobody reads.
+    monkeypatch.setattr(statement, "attempted", unheard)
+    with pytest.raises(TidegateError) as caught:
+        merge(session, table, 4, "4", table.current())
+    assert caught.value.code == "TG620"
+    assert (shown(session, identifier), table.current().integer(EPOCH)) == (rows, 9)

@@ -4,9 +4,11 @@ on. Without a JVM."""
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -22,14 +24,21 @@ from tests.support.faulty_http import (
     s3_error,
     truncate,
 )
-from tests.support.s3 import KEY, storage_on
+from tests.support.s3 import KEY, settings_of, storage_on
 from tests.support.s3 import s3 as s3
 from tests.support.s3 import s3_server as s3_server
 from tests.support.s3 import store as store
+from tidegate.audit.stored_files import VerifiedTable, verify
+from tidegate.cli.diagnosis import warehouse
+from tidegate.errors import TidegateError
+from tidegate.iceberg.lease_tables import LeaseTables
 from tidegate.ingest.connector import BatchPlan
 from tidegate.ingest.stream import PlanInbox
+from tidegate.project import Project
+from tidegate.project.catalog_failures import NO_ANSWER
 from tidegate.project.disk import trouble
 from tidegate.sinks.statefile import StateFile
+from tidegate.store.metadata import load_table
 from tidegate.tasks.writer import FileWriter, WriteTarget
 
 pytestmark = pytest.mark.medium
@@ -228,3 +237,79 @@ def test_a_host_that_nobody_knows_is_named_with_what_is_often_missing() -> None:
     assert found is not None
     assert "is not found under its name" in found.message
     assert "path_style: true" in (found.hint or "")
+
+
+@pytest.fixture
+def project(s3: FaultyHttp, tmp_path: Path) -> Project:
+    """With a table on S3, `t`, which has two snapshots of a row each."""
+    from pyiceberg.catalog import load_catalog
+
+    catalog = {"type": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
+    settings = {"path": "s3://lake/tidegate", "catalog": catalog, "storage": settings_of(s3.url)}
+    for folder in ("resources", "assets"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "resources" / "local.yaml").write_text(json.dumps({"warehouse": settings}))
+    made = Project.load(tmp_path)
+    properties = made.storage.pyiceberg_properties() | {"init_catalog_tables": "true"}
+    there = load_catalog("tidegate", **properties)
+    there.create_namespace("main")
+    rows = pa.table({"n": [1]})
+    table = there.create_table(("main", "t"), rows.schema)
+    for _ in range(2):
+        table.append(rows)
+    return made
+
+
+def verified(project: Project) -> VerifiedTable:
+    table = load_table(project.storage, "t")
+    assert table is not None
+    return verify(project.storage, table)
+
+
+@pytest.mark.parametrize("act", [SLOW, s3_error(403, "AccessDenied"), refuse_key(KEY)])
+def test_whoever_asks_a_store_that_refuses_says_so(s3: FaultyHttp, project: Project, act: Callable) -> None:
+    """Nobody takes it for a damaged file, for a catalog that does not answer, or for a lease that nobody has."""
+    table = load_table(project.storage, "t")
+    assert table is not None
+    leases = LeaseTables(project.storage)
+    assert leases.make("a$live_1", {"count": "1"})
+    s3.fail("*", "", act, None)
+    for ask in (
+        lambda: load_table(project.storage, "t"),
+        lambda: leases.properties("a$live_1"),
+        lambda: leases.make("a$live_2", {}),
+    ):
+        with pytest.raises(TidegateError) as caught:
+            ask()
+        assert caught.value.code == "TG624"
+    assert "TG624" in NO_ANSWER
+    found = warehouse(project)
+    assert (found.state, "object storage" in found.found) == ("bad", True)
+    assert "run the same command again" in (found.todo or "")
+    # Also where only the files of rows can't be read.
+    s3.heal()
+    s3.fail("*", "/data/", act, None)
+    with pytest.raises(TidegateError) as caught:
+        verified(project)
+    assert caught.value.code == "TG624"
+    s3.heal()
+    assert (verified(project).problems, verified(project).files) == ([], 2)
+
+
+def test_what_pyiceberg_reads_is_asked_for_again_where_an_answer_breaks_off(
+    s3: FaultyHttp, project: Project
+) -> None:
+    faults = [
+        s3.fail("GET", part, truncate(10), 2) for part in (".metadata.json", "snap-", "-m0.avro", ".parquet")
+    ]
+    found = verified(project)
+    assert (found.problems, found.files, found.rows) == ([], 2, 2)
+    assert [fault.met for fault in faults] == [2, 2, 2, 2]
+
+
+def test_a_catalog_that_refuses_a_place_is_no_store_that_refuses() -> None:
+    said = "ForbiddenException: main.orders may not be at s3://lake/orders: Forbidden"
+    assert trouble(RuntimeError(said)) is None
+    found = trouble(RuntimeError(f"{said} (Service: S3, Status Code: 403)"))
+    assert found is not None
+    assert found.code == "TG624"

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from tidegate.project.disk import trouble
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import CommittedTable, load_table, table_names
 
@@ -75,7 +76,8 @@ def own_tables(storage: Storage, owner: Owner) -> list[CommittedTable]:
 
 
 def verify(storage: Storage, table: CommittedTable) -> VerifiedTable:
-    """Look at every file of every snapshot of a table. What can't be read is a problem, too."""
+    """Look at every file of every snapshot of a table. What can't be read is a problem, too. Raises TG624 if object
+    storage does not answer or refuses the credentials, since that says nothing about the files."""
     from pyiceberg.table import StaticTable
 
     found = VerifiedTable(table.name)
@@ -109,7 +111,6 @@ class _Looking:
 
     def __init__(self, storage: Storage, found: VerifiedTable, io: FileIO) -> None:
         self._storage, self._found, self._io = storage, found, io
-        self._filesystem = storage.filesystem()[0]
         self._manifests: dict[str, ManifestFile] = {}
 
     def manifests(self, snapshots: Iterable[Any]) -> Iterator[ManifestFile]:
@@ -118,7 +119,7 @@ class _Looking:
             try:
                 listed = snapshot.manifests(self._io)
             except Exception as error:
-                self._found.add(FileProblem(snapshot.manifest_list, _told(error)))
+                self._found.add(_unreadable(snapshot.manifest_list, error))
                 continue
             for manifest in listed:
                 if manifest.manifest_path not in self._manifests:
@@ -137,7 +138,7 @@ class _Looking:
                 entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
             except Exception as error:
                 if self.at_manifest(manifest) is None:
-                    self._found.add(FileProblem(path, _told(error)))
+                    self._found.add(_unreadable(path, error))
                 continue
             for entry in entries:
                 file = entry.data_file
@@ -156,10 +157,11 @@ class _Looking:
         if problem is not None or str(file.file_format.value).upper() != "PARQUET":
             return problem
         try:
-            with self._filesystem.open_input_file(self._path(file.file_path)) as opened:
+            filesystem, path = self._storage.filesystem(file.file_path)
+            with filesystem.open_input_file(path) as opened:
                 rows = parquet.read_metadata(opened).num_rows
         except Exception as error:
-            return FileProblem(file.file_path, _told(error))
+            return _unreadable(file.file_path, error)
         if rows != file.record_count:
             return FileProblem(file.file_path, f"it has {rows} rows instead of {file.record_count}")
         return None
@@ -168,26 +170,32 @@ class _Looking:
         """Whether a file exists."""
         from pyarrow.fs import FileType
 
-        return bool(self._filesystem.get_file_info(self._path(path)).type is FileType.File)
+        return bool(self._info(path).type is FileType.File)
 
     def _length(self, path: str, wanted: int) -> FileProblem | None:
         from pyarrow.fs import FileType
 
         try:
-            info = self._filesystem.get_file_info(self._path(path))
+            info = self._info(path)
         except Exception as error:
-            return FileProblem(path, _told(error))
+            return _unreadable(path, error)
         if info.type is not FileType.File:
             return FileProblem(path, "it is missing")
         if info.size != wanted:
             return FileProblem(path, f"it has {info.size} bytes instead of {wanted}")
         return None
 
-    def _path(self, uri: str) -> str:
-        return self._storage.filesystem(uri)[1]
+    def _info(self, uri: str) -> Any:
+        # A REST server may put tables elsewhere than the warehouse is.
+        filesystem, path = self._storage.filesystem(uri)
+        return filesystem.get_file_info(path)
 
 
-def _told(error: Exception) -> str:
+def _unreadable(file: str, error: Exception) -> FileProblem:
+    """What an attempt to read a file says of it. Raises TG624 if it is the store that fails, and not the file."""
     if isinstance(error, FileNotFoundError):
-        return "it is missing"
-    return f"it can't be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        return FileProblem(file, "it is missing")
+    if (known := trouble(error)) is not None and known.code == "TG624":
+        raise known from error
+    first = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return FileProblem(file, f"it can't be read: {first}")

@@ -155,10 +155,12 @@ def warehouse(project: Project) -> CheckResult:
                 stream.write(b"")
             filesystem.delete_file(f"{path}/{name}")
     except OSError as error:
+        from tidegate.project.disk import trouble
+
+        if (known := trouble(error)) is not None:
+            return CheckResult("warehouse", "bad", f"{where}: {known.message}", known.hint)
         first = masked(next(iter(str(error).splitlines()), ""))
-        return CheckResult(
-            "warehouse", "bad", f"{where}: {first}", "check warehouse.path and its credentials"
-        )
+        return CheckResult("warehouse", "bad", f"{where}: {first}", "check warehouse.path")
     return CheckResult("warehouse", "ok", f"{where} is writable")
 
 

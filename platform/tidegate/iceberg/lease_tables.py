@@ -20,7 +20,8 @@ _SPARING = {"write.metadata.delete-after-commit.enabled": "true", "write.metadat
 
 
 class LeaseTables:
-    """Those in the namespace of a project. Everything raises TG620 if the catalog does not answer."""
+    """Those in the namespace of a project. Everything raises one of `NO_ANSWER` if the catalog, or
+    the store of its tables, gives none."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage, self._namespace = storage, storage.settings.namespace

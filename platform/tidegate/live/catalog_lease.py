@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.live.machine_lease import taken_by
+from tidegate.project.catalog_failures import NO_ANSWER
 
 if TYPE_CHECKING:
     from tidegate.iceberg.lease_tables import LeaseTables
@@ -78,13 +79,13 @@ class CatalogLeases:
 
     @contextmanager
     def lease(self, group: str) -> Iterator[None]:
-        """See `standby.GroupLease`. Raises TG508, TG531 in another project's namespace, and TG620 if the catalog does
-        not answer."""
+        """See `standby.GroupLease`. Raises TG508, TG531 in another project's namespace, and one of NO_ANSWER if
+        the catalog or its store gives none."""
         with self._lock:
             try:
                 self._held[group] = self._take(group)
             except TidegateError as error:
-                if error.code == "TG620":
+                if error.code in NO_ANSWER:
                     # What was seen before that says nothing about the time after it.
                     self._seen.clear()
                 raise

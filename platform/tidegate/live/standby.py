@@ -17,6 +17,7 @@ from tidegate.errors import TidegateError
 from tidegate.live.groups import Group
 from tidegate.live.machine_lease import machine_lease, taken_by
 from tidegate.plan.events import Event, LiveStandsBy
+from tidegate.project.catalog_failures import NO_ANSWER
 from tidegate.runtime.claim import Claim, claimed
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class LiveLeases:
                 if not self._told:
                     self._told = True
                     self._notify(LiveStandsBy(self._names, error.message, self.url))
-                if error.code == "TG620":
+                if error.code in NO_ANSWER:
                     # Whether another process has it, nobody knows.
                     raise taken_by(name, error.message) from None
                 raise

@@ -18,6 +18,8 @@ _SILENT = (
     "ServiceUnavailableException",
 )
 _REFUSING = ("NotAuthorizedException", "ForbiddenException")
+#: A catalog does not answer, or the disk or object storage of its tables does not: what is there is not known.
+NO_ANSWER = frozenset({"TG620", "TG623", "TG624"})
 #: Of an attempt to commit, each says neither yes nor no: what broke off may have done what it was asked.
 UNANSWERED = (_UNKNOWN, *_SILENT)
 

@@ -47,7 +47,10 @@ _FAILED = (
     f"its own page or log says why; requests were repeated before this was reported; {_KEPT}",
 )
 #: In the words of pyarrow, of Amazon's SDK for Java, of Iceberg and of Hadoop; only where S3 is the one who speaks.
-_OF_S3 = re.compile(r"AWS Error |software\.amazon\.awssdk|S3Exception|\(Service: S3\b|s3a?://|fs\.s3a\b")
+_OF_S3 = re.compile(r"AWS Error |software\.amazon\.awssdk|S3Exception|\(Service: S3\b|fs\.s3a\b")
+#: A place there says as much, unless a REST catalog refuses what it was asked about that place.
+_ON_S3 = re.compile(r"s3a?://")
+_OF_CATALOG = re.compile(r"\b(?:Forbidden|NotAuthorized)Exception: ")
 _BY_WORDS = (
     (
         re.compile(
@@ -87,7 +90,8 @@ _EXCEPTION = re.compile(r"^(?:[\w.]+(?:Exception|Error): )+")
 
 def store_refuses(text: str) -> tuple[str, str, str] | None:
     """What is wrong, the store's words, and what to do, if an error's text is an object store's; None for any other."""
-    if (found := _OF_S3.search(text)) is None:
+    found = _OF_S3.search(text) or (None if _OF_CATALOG.search(text) else _ON_S3.search(text))
+    if found is None:
         return None
     said = next((what for pattern, what in _BY_WORDS if pattern.search(text)), None)
     if said is None:

@@ -24,6 +24,8 @@ CATALOG = "tidegate"
 #: Iceberg's own access to S3, with Amazon's SDK in it.
 AWS_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 S3_FILES = "org.apache.iceberg.aws.s3.S3FileIO"
+#: pyiceberg's, by its name.
+_PYICEBERGS_FILES = "tidegate.store.s3_reading.S3Reading"
 #: For sources on S3: Hadoop's file system, which Spark's readers use, and the two parts of the SDK that it needs and
 #: Iceberg's bundle does not have. (hadoop-aws depends on a bundle of 600 MB.) The SDK's version is Iceberg's.
 S3A_PACKAGES = (
@@ -276,6 +278,7 @@ class Storage:
             properties |= _s3(settings)
             if settings.region is not None:
                 properties["s3.region"] = str(settings.region)
+            properties.setdefault("py-io-impl", _PYICEBERGS_FILES)
             if settings.endpoint is not None:
                 properties["s3.force-virtual-addressing"] = "false" if settings.path_style else "true"
         return properties

@@ -286,7 +286,11 @@ def _ask_catalog(storage: Storage, question: Callable[[Any], Any]) -> Any:
 
 def catalog_refuses(storage: Storage, error: Exception) -> TidegateError:
     """TG620 for a catalog that could not be asked. Drivers and servers raise what they like; the first line says what
-    it was."""
+    it was. TG624 if it is the object storage of its tables that has refused, TG623 if it is a disk."""
+    known = trouble(error)
+    # (A database that is out of space has a disk of its own.)
+    if known is not None and (known.code == "TG624" or isinstance(error, OSError)):
+        return known
     first = masked(str(error).splitlines()[0]) if str(error) else type(error).__name__
     return TidegateError(
         "TG620",
