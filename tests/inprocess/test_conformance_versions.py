@@ -124,12 +124,20 @@ def test_E5_a_version_that_is_let_go_of_takes_its_files_with_the_next_expiry(ses
     with pytest.raises(TidegateError) as caught:
         late.forget_tags(["v1"], {"left": "none"})
     assert caught.value.code == "TG502"
+    # Nor is anything that somebody has let go of meanwhile said to be left.
+    table.tag("v0")
+    late.current()
+    table.current()
+    table.forget_tags(["v0"], {"left": "v1"})
+    with pytest.raises(TidegateError) as caught:
+        late.forget_tags(["v1"], {"left": "v0"})
+    assert caught.value.code == "TG502"
     table.current()
     table.forget_tags(["v1"], {"left": "none"})
     assert table.property("left") == "none"
     session.tables.upkeep(identifier).expire(FAR * 1000)
     table.current()
-    assert table.snapshot_ids() == {stood}
+    assert table.snapshot_ids() == {table.current().id}
     assert rows(session, identifier) == [(7, "x", [1])]
 
 

@@ -16,6 +16,7 @@ from tidegate.iceberg.attempt import TRIES, attempted, committed, overtaken
 from tidegate.iceberg.conditions import all_rows, closed_between, nobodys
 from tidegate.iceberg.data_files import content_file, in_spec, schema_in, target_in
 from tidegate.iceberg.merge import Merge
+from tidegate.iceberg.own_metadata import is_on_server
 from tidegate.iceberg.planned import AddedFiles, Content, JavaManifests, Planned, as_plain
 from tidegate.iceberg.protocol import (
     AnswerLost,
@@ -102,11 +103,24 @@ class IcebergTable:
 
     def set_properties(self, given: Mapping[str, str]) -> None:
         """Set these in a commit of their own."""
+        if is_on_server(self._table.operations()):
+            return self._set_on_server(given)
         update = self._table.updateProperties()
         for key, value in given.items():
             update = update.set(key, value)
         update.commit()
-        self.refresh()
+        return self.refresh()
+
+    def _set_on_server(self, given: Mapping[str, str]) -> None:
+        """A server compares no properties. So the commit has a snapshot, without rows, which stops whoever commits what
+        follows from the properties of before."""
+        for left in reversed(range(TRIES)):
+            try:
+                self.append([], None, {}, self._look(None).now, change=TableChange(properties=given))
+                return
+            except TidegateError as error:
+                if error.code != "TG502" or not left:
+                    raise
 
     def current(self) -> Snapshot:
         """The current snapshot, read anew. Raises TG531 for a writer who is not the owner (X3)."""

@@ -35,12 +35,19 @@ def _kind(operations: Any) -> str:
     return str(operations.getClass().getName()).removeprefix(_ICEBERG)
 
 
-def ask_server(jvm: Any, operations: Any, known: Any, made: Any) -> bool:
+def is_on_server(operations: Any) -> bool:
+    """Whether the catalog of a table is a REST server. It compares only what a commit names: snapshots, tags, columns
+    and partitions, and no properties."""
+    return _kind(operations) == _SERVER
+
+
+def ask_server(jvm: Any, operations: Any, known: Any, made: Any, names: bool) -> bool:
     """Ask the server of a REST catalog to put the metadata `made` in the place of `known`, as Iceberg's client does.
-    Its answer repeats all metadata, and is not parsed. False, with nothing asked, for a catalog of another kind."""
+    Its answer repeats all metadata, and is not parsed. `names`: only if the newest snapshot and all tags are those of
+    `known`. False, with nothing asked, for a catalog of another kind."""
     from py4j.protocol import Py4JJavaError
 
-    if _kind(operations) != _SERVER:
+    if not is_on_server(operations):
         return False
     try:
         client, path, headers = (_field(jvm, _SERVER, name).get(operations) for name in _ROUTE)
@@ -48,6 +55,12 @@ def ask_server(jvm: Any, operations: Any, known: Any, made: Any) -> bool:
         return False
     updates = made.changes()
     required = java_class(jvm, f"{_ICEBERG}UpdateRequirements").forUpdateTable(known, updates)
+    if names:
+        required = java_class(jvm, "java.util.ArrayList")(required)
+        stands = java_class(jvm, f"{_ICEBERG}UpdateRequirement$AssertRefSnapshotID")
+        for name in known.refs():
+            if name == "main" or known.ref(name).isTag():
+                required.add(stands(name, known.ref(name).snapshotId()))
     body = java_class(jvm, f"{_ICEBERG}rest.requests.UpdateTableRequest")(required, updates)
     refused = java_class(jvm, f"{_ICEBERG}rest.ErrorHandlers").tableCommitHandler()
     client.post(path, body, None, headers, refused)

@@ -44,13 +44,14 @@ class TableCommit:
         put(self._jvm, self._operations, self._known, made)
 
 
-def put(jvm: Any, operations: Any, known: Any, made: Any) -> None:
+def put(jvm: Any, operations: Any, known: Any, made: Any, names: bool = False) -> None:
     """Ask the catalog to put these metadata in the place of those that are known, with one request of Iceberg's
-    client. Whatever it answers is raised."""
+    client. Whatever it answers is raised. `names`: what is made follows from the newest snapshot and from all tags,
+    also where it changes neither. (Every catalog but a REST server compares everything.)"""
     if is_folder(operations):
         # Its metadata have numbers. Of a writer who was asleep the next number may be free again, since metadata that
         # are old are removed: then this fails. If there are newer metadata, the commit does.
         operations.refresh()
-    if not ask_server(jvm, operations, known, made):
+    if not ask_server(jvm, operations, known, made, names):
         operations.commit(known, made)
     keep(jvm, operations, known, made)

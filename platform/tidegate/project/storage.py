@@ -24,8 +24,8 @@ CATALOG = "tidegate"
 #: Iceberg's own access to S3, with Amazon's SDK in it.
 AWS_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 S3_FILES = "org.apache.iceberg.aws.s3.S3FileIO"
-#: pyiceberg's, by its name.
-_PYICEBERGS_FILES = "tidegate.store.s3_reading.S3Reading"
+#: pyiceberg's, by the name of what makes it.
+_PYICEBERGS_FILES = "tidegate.store.rows.s3_reading"
 #: For sources on S3: Hadoop's file system, which Spark's readers use, and the two parts of the SDK that it needs and
 #: Iceberg's bundle does not have. (hadoop-aws depends on a bundle of 600 MB.) The SDK's version is Iceberg's.
 S3A_PACKAGES = (

@@ -13,11 +13,27 @@ from tidegate.watermark import Operand, RowCondition, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow.fs import FileSystem
     from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.io import FileIO
 
 _NAMES = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}
 #: Of these types Iceberg's order of values is Spark's, and a constant needs no conversion.
 _PUSHED = ("string", "boolean", "int", "bigint", "date", "timestamp", "timestamp_ntz")
+
+
+def s3_reading(properties: dict[str, str]) -> FileIO:
+    """pyiceberg's access to files, by the client of S3 that asks again where an answer breaks off: it is told of this
+    in `Storage.pyiceberg_properties`, and looks for it by its name."""
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    from tidegate.s3_files import S3Files
+
+    class S3Reading(PyArrowFileIO):
+        def _initialize_s3_fs(self, netloc: str | None) -> FileSystem:
+            return S3Files.like(super()._initialize_s3_fs(netloc))
+
+    return S3Reading(properties)
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,7 @@ class SwapCommit:
         self._rows.commit()
         made = self._transaction.currentMetadata()
         self.own = int(made.currentSnapshot().snapshotId())
-        put(self._jvm, self._operations, self._known, made)
+        put(self._jvm, self._operations, self._known, made, names=True)
 
 
 class TagRemoval:
@@ -199,7 +199,7 @@ class TagRemoval:
         self._made = builder.setProperties(_java_map(jvm, properties)).build()
 
     def commit(self) -> None:
-        put(self._jvm, self._operations, self._known, self._made)
+        put(self._jvm, self._operations, self._known, self._made, names=True)
 
 
 def _java_map(jvm: Any, given: Mapping[str, str]) -> Any:
