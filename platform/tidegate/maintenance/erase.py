@@ -118,7 +118,7 @@ def erase(
             held.enter_context(context.lease(relation.name))
             held.enter_context(context.lease(relation.name, ".upkeep"))
         wanted = None if where is None else (where, tuple(raw), keep_aggregates)
-        begun = _begun(relation, file.read(), wanted)
+        begun = _begun(relation, file.seen() if dry_run else file.read(), wanted)
         if begun is None and where is None:
             return Erasure(relation.name, notes=["no erasure was interrupted"])
         condition = log_condition(where or (begun.where if begun else ""), relation, _PLACE)

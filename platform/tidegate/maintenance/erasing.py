@@ -36,15 +36,20 @@ class ErasingFile:
     def __init__(self, storage: Storage, name: str) -> None:
         self._filesystem, self._folder = storage.filesystem(f"{storage.work_folder(name)}/erasing")
 
+    def seen(self) -> Erasing | None:
+        """As `read`, for one who does not hold the source's lease."""
+        try:
+            return self.read()
+        except FileNotFoundError:
+            return None  # it has been finished just now
+
     def read(self) -> Erasing | None:
-        """What was begun and is not finished; None: nothing."""
+        """What was begun and is not finished; None: nothing. Who goes on by it holds the source's lease: nobody else has
+        finished what is there and can't be read now (R2)."""
         path = f"{self._folder}/{_NAME}"
         if not self._filesystem.get_file_info(path).is_file:
             return None
-        try:
-            found = read_json(self._filesystem, path)
-        except FileNotFoundError:
-            return None  # it has been finished just now
+        found = read_json(self._filesystem, path)
         return Erasing(**{**found, "raw": tuple(found["raw"])})
 
     def write(self, erasing: Erasing) -> None:

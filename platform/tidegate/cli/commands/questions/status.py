@@ -93,7 +93,7 @@ def _unfinished(project: Project, found: ProjectStatus) -> dict[str, Erasing]:
     from tidegate.maintenance.erasing import ErasingFile
 
     files = {r.name: ErasingFile(project.storage, r.name) for r in found.relations}
-    return {name: begun for name, file in files.items() if (begun := file.read()) is not None}
+    return {name: begun for name, file in files.items() if (begun := file.seen()) is not None}
 
 
 def _members(catalog: Catalog, group: str, wanted: Sequence[str] | None) -> list[str]:
