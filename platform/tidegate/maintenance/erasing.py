@@ -44,8 +44,8 @@ class ErasingFile:
             return None  # it has been finished just now
 
     def read(self) -> Erasing | None:
-        """What was begun and is not finished; None: nothing. Who goes on by it holds the source's lease: nobody else has
-        finished what is there and can't be read now (R2)."""
+        """What was begun and is not finished; None: nothing. Who goes on by it holds the lease of the source: nobody
+        else has finished what is there and can't be read now (R2)."""
         path = f"{self._folder}/{_NAME}"
         if not self._filesystem.get_file_info(path).is_file:
             return None
