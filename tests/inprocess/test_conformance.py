@@ -186,7 +186,10 @@ def test_what_was_committed_is_not_read_back_and_is_what_others_read(session: Se
         known = handle.java.operations().current()
         parser = session.spark._jvm.org.apache.iceberg.TableMetadataParser
         place = str(known.metadataFileLocation()).removeprefix("file:").replace("///", "/")
-        return json.loads(parser.toJson(known)) | {"place": place, "changes": known.changes().size()}
+        found = json.loads(parser.toJson(known)) | {"place": place, "changes": known.changes().size()}
+        # Where they are and since when is in the answer of a server, which is not parsed.
+        only_of_server = ("place", "last-updated-ms") if catalogs.chosen() in ("rest", "rest-s3") else ()
+        return {key: value for key, value in found.items() if key not in only_of_server}
 
     for number in range(3):
         added(session, table, [(number, "a", number == 1)], replaced=(True,), facts={EPOCH: str(number)})
