@@ -46,7 +46,7 @@ class RestProxy(FaultyHttp):
     """Serves `/<name>/…` by the catalog of that name. `lifetime_s`: what a token's life is said to be; it is honoured
     `leeway_s` longer, since a busy machine may come late to renew it. `secret`: what a client has to know."""
 
-    def __init__(self, lifetime_s: int = 3600, leeway_s: float = 30.0) -> None:
+    def __init__(self, lifetime_s: int = 3600, leeway_s: float = 300.0) -> None:
         super().__init__("")
         self.lifetime_s, self.leeway_s, self.secret = lifetime_s, leeway_s, secrets.token_urlsafe(24)
         #: Each with its catalog, and when it ends.
