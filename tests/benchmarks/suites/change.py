@@ -119,7 +119,9 @@ def _changed(
             raise EngineFailed(f"{one.name}: the definitions are as they were")
         file.write_text(changed)
         if one.applied:
-            _apply(root)
+            # (Live mode has refused to replace results by itself, and looks again when it is asked.)
+            _command(root, "apply", "--yes", "--json")
+            _command(root, "reload", "--json")
         if number:
             live.wait(
                 lambda reloads=reloads: len(live.events("definitions_loaded")) > reloads,
@@ -132,13 +134,12 @@ def _changed(
     return began, took
 
 
-def _apply(root: Path) -> None:
-    command = [sys.executable, "-m", "tidegate.cli.main", "apply", "--yes", "--json", "--project", str(root)]
+def _command(root: Path, *words: str) -> None:
+    command = [sys.executable, "-m", "tidegate.cli.main", *words, "--project", str(root)]
     done = subprocess.run(command, cwd=ROOT, env=dict(ENVIRON), capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise EngineFailed(
-            f"tidegate apply ended with {done.returncode}: {(done.stdout + done.stderr)[-1500:]}"
-        )
+        said = (done.stdout + done.stderr)[-1500:]
+        raise EngineFailed(f"tidegate {words[0]} ended with {done.returncode}: {said}")
 
 
 def _result(
