@@ -182,7 +182,8 @@ SUITES = (
         "the project's file is changed: a column of the source, the query of the second view (`tidegate "
         "apply` computes its new version from the log beside live mode), a sink. The figures are of the first view, "
         "which does not change (a new sink begins the group of this view again): seconds from the broker's time of "
-        "the row that closes a window to the commit that has it, of all windows of the phase that begins with the change. `× before`: p99 divided by that of the phase "
+        "the row that closes a window to the commit that has it, of all windows of the "
+        "phase that begins with the change. `× before`: p99 divided by that of the phase "
         "without a change. `took` is the time from the change of the file until live mode goes by it.",
         12,
         change,
