@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 Effect = Literal["unchanged", "new", "in place", "new version", "refused"]
 #: Set by a rebuild of a view below, where the commits of this one do not say what they have read.
 _STALE = "tidegate.stale"
-_SPELLED = 3
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import Sink
 
-_COPY, _HERE, _THERE = inner("copy"), inner("here"), inner("there")
+_HERE, _THERE = inner("here"), inner("there")
 
 
 def misfits(stored: Sequence[tuple[str, str]], wanted: Sequence[tuple[str, str]]) -> list[str]:
