@@ -79,12 +79,13 @@ PROJECTS: dict[str, tuple[str, str]] = {
     ),
     "TG620": (
         (
-            "A file of a table is damaged or missing, the catalog does not answer, or it is a file of SQLite "
-            "and the tables are still in a catalog that is a folder."
+            "A file of a table is damaged or missing, the catalog does not answer, or only some environments and "
+            "checkouts of a project name the file of SQLite to which its tables were moved."
         ),
         (
             "Check the disk, the object store or the catalog. [Backup](backup.md) explains how to restore a "
-            "table, and `tidegate catalog migrate` moves the tables of a folder."
+            "table, and `tidegate catalog migrate` moves the tables of a folder. Where the hint shows a line with the "
+            "new catalog, write it into the environment's file."
         ),
     ),
     "TG621": (

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +22,7 @@ from tidegate.project.owner import OWNER, Owner
 from tidegate.runtime.lease import lease
 from tidegate.session.session import Session
 from tidegate.store import sqlite_catalog
-from tidegate.store.metadata import load_table
+from tidegate.store.metadata import load_table, table_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,6 +132,49 @@ def test_a_move_that_was_broken_off_leaves_the_folder_and_is_repeated(
     assert (Project.load(root).storage.sqlite is not None, epoch(root, "a"), epoch(root, "b")) == (True, 2, 2)
 
 
+def test_a_table_that_was_dropped_before_a_move_is_repeated_is_in_no_catalog(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        stored(root, name)
+
+    def ended(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tidegate.maintenance.catalog_move.write_catalog", ended)
+        with pytest.raises(KeyboardInterrupt):
+            move_catalog(Project.load(root))
+    # What Spark does for DROP TABLE in such a catalog.
+    shutil.rmtree(root / ".tidegate" / "warehouse" / "main" / "b")
+    moved = move_catalog(Project.load(root))
+    assert (moved.tables, moved.before) == ([], ["a", "c"])
+    assert table_names(Project.load(root).storage, "main") == ["a", "c"]
+    assert epoch(root, "b") is None
+
+
+def test_R2_a_checkout_that_still_names_the_folder_is_told_that_a_table_has_gone_on_elsewhere(
+    root: Path,
+) -> None:
+    """It would commit to the folder, and nobody would see it."""
+    stored(root, "a")
+    stored(root, "b")
+    written = (root / "resources" / "local.yaml").read_text()
+    move_catalog(Project.load(root))
+    file = root / ".tidegate" / "warehouse" / "catalog.db"
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE iceberg_tables SET metadata_location = 'file:/x/00002-x.metadata.json'")
+        database.execute("UPDATE iceberg_tables SET table_name = 'made later' WHERE table_name = 'b'")
+    (root / "resources" / "local.yaml").write_text(written)
+    for name in ("a", "made later"):
+        with pytest.raises(TidegateError) as caught:
+            epoch(root, name)
+        assert (caught.value.code, "write this catalog into" in (caught.value.hint or "")) == ("TG620", True)
+    assert refused(root).code == "TG620"
+    # Of this one the folder has the newest state: whoever has the new catalog would be told of a commit to it.
+    assert epoch(root, "b") == 1
+
+
 def test_nothing_is_moved_while_somebody_writes(root: Path) -> None:
     stored(root, "a")
     with lease(root / ".tidegate" / "locks" / "main", "a"):
@@ -176,11 +222,22 @@ def test_another_catalog_than_a_folder_is_refused(root: Path, catalog: dict[str,
     assert refused(root).code == "TG607"
 
 
-def test_a_branch_has_no_warehouse_to_move(root: Path) -> None:
+def test_the_tables_of_a_branch_are_moved_after_those_of_the_environment_that_it_reads(root: Path) -> None:
     (root / "resources" / "dev.yaml").write_text("reads: local\nwarehouse: {namespace: dev}\n")
+    stored(root, "a")
+    HadoopTable(root / ".tidegate" / "warehouse" / "dev" / "v", {}).commit({"tidegate.epoch": 7})
     with pytest.raises(TidegateError) as caught:
         move_catalog(Project.load(root, "dev"))
-    assert caught.value.code == "TG515"
+    assert (caught.value.code, caught.value.hint) == ("TG515", "tidegate catalog migrate --env local")
+    assert move_catalog(Project.load(root)).tables == ["a"]
+    with pytest.raises(TidegateError, match="does not have its newest state"):
+        load_table(Project.load(root, "dev").storage, "v")
+    for tables, before in ((["v"], []), ([], ["v"])):
+        moved = move_catalog(Project.load(root, "dev"))
+        assert (moved.tables, moved.before, moved.environment) == (tables, before, None)
+    found = load_table(Project.load(root, "dev").storage, "v")
+    assert found is not None
+    assert (found.integer("tidegate.epoch"), epoch(root, "a")) == (7, 1)
 
 
 @pytest.mark.parametrize(

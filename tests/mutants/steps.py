@@ -253,6 +253,18 @@ GUARDS = (
         ("tests/session/test_driver_endings.py",),
     ),
     Guard(
+        "moved-away",
+        "R2",
+        "A table that was moved out of a folder, and has commits in its new catalog, gets none in the folder.",
+        "store/folder_catalog.py",
+        "if elsewhere is not None and not is_of_folder(metadata, elsewhere):",
+        "if False:",
+        (
+            "tests/maintenance/test_catalog_move.py"
+            "::test_R2_a_checkout_that_still_names_the_folder_is_told_that_a_table_has_gone_on_elsewhere",
+        ),
+    ),
+    Guard(
         "lease-of-the-living",
         "R2",
         "A standby on another machine does not take over from a process that shows that it is alive.",

@@ -133,6 +133,7 @@ GUARDS = {
     "maintenance/erase_state.py:StateErasure.remove": LEASE,
     "views/revisions/erased_windows.py:mark": LEASE,
     "views/view_table.py:ViewTable.__init__": LEASE,
+    "store/sqlite_catalog.py:forget": "of a table whose folder is gone; move_catalog asks for the others",
     "tasks/writer.py:FileWriter.abandon": "in a task of a batch, of its own files",
 }
 

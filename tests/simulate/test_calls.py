@@ -129,8 +129,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "store/broker_client.py": "kafka.KafkaAdminClient kafka.net.compat.KafkaNetClient "
         "kafka.net.selector.NetworkSelector",
         "store/folder_catalog.py": "….glob ….is_dir ….is_file ….read_text",
-        "store/metadata.py": "pyarrow.parquet.ParquetFile pyiceberg.catalog.load_catalog ….is_dir ….is_file "
-        "….iterdir",
+        "store/metadata.py": "pyarrow.parquet.ParquetFile pyiceberg.catalog.load_catalog ….is_dir ….iterdir",
         "store/status.py": "datetime.datetime.now",
         "store/writers.py": "fcntl.flock open os.kill os.sysconf socket.gethostname ….glob ….read_text ….replace "
         "….stat ….unlink ….write_text",

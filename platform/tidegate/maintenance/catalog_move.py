@@ -22,15 +22,12 @@ from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import Storage
 from tidegate.runtime.lease import lease
 from tidegate.store import sqlite_catalog
-from tidegate.store.folder_catalog import is_of_folder
+from tidegate.store.folder_catalog import SUCCESSOR, current_file, is_of_folder
 from tidegate.store.metadata import load_table, table_names
 from tidegate.views.versions.build import NEXT
 
 if TYPE_CHECKING:
     from tidegate.project import Project
-
-#: In the folder of the warehouse, so that whoever shares or copies that has the catalog, too.
-_FILE = "catalog.db"
 
 
 @dataclass(frozen=True)
@@ -45,58 +42,91 @@ class Moved:
 
 
 def move_catalog(project: Project) -> Moved:
-    """Move the tables of a project's environment from the folder to a catalog in SQLite, metadata only.
+    """Move the tables of a project's environment from the folder to a catalog in SQLite, metadata only. An environment
+    that reads another one's warehouse has the catalog of that one, and is moved after it.
 
-    Raises TG607 for another catalog than a folder, TG515 for an environment that reads another one's warehouse, TG531
-    for a namespace with tables of others, TG508 while somebody writes one of them, TG620 for a table that both catalogs
-    have, each with commits of its own.
+    Raises TG607 for another catalog than a folder, TG515 for an environment that is to be moved after another one,
+    TG531 for a namespace with tables of others, TG508 while somebody writes one of them, TG620 for a table that both
+    catalogs have, each with commits of its own.
     """
     storage, settings = project.storage, project.env.warehouse
-    folder = storage.local_warehouse
-    if project.lender is not None:
+    folder, is_folder = storage.local_warehouse, settings.catalog.type == "hadoop"
+    if project.lender is not None and is_folder:
         raise TidegateError(
             "TG515",
-            f'environment "{project.env_name}" has no warehouse of its own: it reads "{project.env.reads}"',
+            f'environment "{project.env_name}" has the catalog of "{project.env.reads}", which has to be moved first',
             hint=f"tidegate catalog migrate --env {project.env.reads}",
         )
-    is_folder = settings.catalog.type == "hadoop"
     if folder is None or not (is_folder or storage.sqlite is not None):
         raise TidegateError(
             "TG607",
             f'the catalog of environment "{project.env_name}" is not a folder, but {settings.catalog.type}',
             hint="only tables of a catalog that is a folder are moved",
         )
-    file = folder / _FILE if is_folder else storage.sqlite
+    file = folder / SUCCESSOR if is_folder else storage.sqlite
     assert file is not None
     before = Storage(
         project.root, settings.model_copy(update={"catalog": CatalogSettings()}), owner=project.owner
     )
     uri = f"jdbc:sqlite:{_written(settings.path, file) if is_folder else file}"
     moved = Moved(uri, f"resources/{project.env_name}.yaml" if is_folder else None)
+    move = _Move(folder / settings.namespace, file, settings.namespace)
     with _nobody_writes(project, before):
-        found = list(_tables(before, project.owner))
+        # Where the catalog is in use, it is right.
+        moved.before.extend([] if is_folder else move.gone_on())
+        found = dict(_tables(before, project.owner, moved.before))
         sqlite_catalog.prepare(file)
-        for name, metadata in found:
-            older = partial(is_of_folder, Path(metadata.removeprefix("file://")).parent)
-            known = sqlite_catalog.location(file, settings.namespace, name)
-            # Where the catalog is in use, it is right; what was registered for an earlier try is older than the folder.
-            kept = not is_folder and known is not None and not older(known)
-            done = not kept and sqlite_catalog.register(file, settings.namespace, name, metadata, older)
-            (moved.tables if done else moved.before).append(name)
+        for name, metadata in found.items():
+            (moved.tables if move.register(name, metadata) else moved.before).append(name)
+        move.forget({*found, *moved.before})
+        moved.before.sort()
         if moved.environment is not None:
             write_catalog(project.root / moved.environment, {"type": "jdbc", "uri": uri})
     return moved
 
 
+@dataclass(frozen=True)
+class _Move:
+    """Of the tables of a namespace, whose catalog is `folder`, into `file`. What was registered by an earlier try that
+    broke off is older than the folder."""
+
+    folder: Path
+    file: Path
+    namespace: str
+
+    def gone_on(self) -> list[str]:
+        """Tables that were moved, and have commits in the new catalog."""
+        known = sqlite_catalog.locations(self.file, self.namespace).items()
+        return sorted(
+            name
+            for name, where in known
+            if not self._is_of_folder(name, where) and current_file(self.folder / name / "metadata")
+        )
+
+    def register(self, name: str, metadata: str) -> bool:
+        """False if the catalog has the table so already. Raises TG620."""
+        older = partial(self._is_of_folder, name)
+        return sqlite_catalog.register(self.file, self.namespace, name, metadata, older)
+
+    def forget(self, there: set[str]) -> None:
+        """Take out what an earlier try has registered, and what was dropped in the folder since."""
+        for name, where in sqlite_catalog.locations(self.file, self.namespace).items():
+            if name not in there and self._is_of_folder(name, where):
+                sqlite_catalog.forget(self.file, self.namespace, name, where)
+
+    def _is_of_folder(self, name: str, where: str) -> bool:
+        return is_of_folder(self.folder / name / "metadata", where)
+
+
 def _written(path: str, file: Path) -> str:
     """The file as an environment's file names it: relative to the project if the warehouse is."""
-    return str(file) if path.startswith(("file:", "~")) else f"{path.rstrip('/')}/{_FILE}"
+    return str(file) if path.startswith(("file:", "~")) else f"{path.rstrip('/')}/{SUCCESSOR}"
 
 
-def _tables(storage: Storage, owner: Owner) -> Iterator[tuple[str, str]]:
-    """(name, address of its newest metadata) of the tables in the folder. Raises TG531."""
+def _tables(storage: Storage, owner: Owner, others: list[str]) -> Iterator[tuple[str, str]]:
+    """(name, address of its newest metadata) of the tables in the folder, without `others`. Raises TG531."""
     for name in table_names(storage, storage.settings.namespace):
-        table = load_table(storage, name, storage.settings.namespace)
+        table = None if name in others else load_table(storage, name, storage.settings.namespace)
         if table is not None:
             require_owner(name, owner, Owner.of_text(table.properties.get(OWNER)) or owner)
             yield name, f"file://{table.metadata_location}"

@@ -6,6 +6,12 @@ import contextlib
 import re
 from pathlib import Path
 
+from tidegate.errors import TidegateError
+from tidegate.store.once import location
+
+#: What `tidegate catalog migrate` moves such a catalog to. In the folder of the warehouse, so that whoever shares or
+#: copies that has the catalog, too.
+SUCCESSOR = "catalog.db"
 _VERSION = re.compile(r"^v(\d+)(?:\.gz)?\.metadata\.json(?:\.gz)?$")
 
 
@@ -37,3 +43,36 @@ def _version_file(folder: Path, version: int) -> Path | None:
         if (folder / name).is_file():
             return folder / name
     return None
+
+
+def newest_in_folder(folder: Path, namespace: str, name: str) -> str | None:
+    """Of a warehouse whose catalog is its folder. TG620 for a table that was moved and goes on in its new catalog: what
+    is committed to the folder would be lost."""
+    metadata, moved = folder / namespace / name / "metadata", folder / SUCCESSOR
+    elsewhere = location(moved, namespace, name)
+    if elsewhere is not None and not is_of_folder(metadata, elsewhere):
+        raise TidegateError(
+            "TG620",
+            f'"{name}" is in the catalog {moved}, which has its newest state, and not in the folder {folder}',
+            hint=f"write this catalog into the environment's file, below warehouse: catalog: {{type: jdbc, uri: \""
+            f'jdbc:sqlite:{moved}"}}',
+        )
+    return current_file(metadata)
+
+
+def newest_in_sqlite(file: Path, folder: Path | None, namespace: str, name: str) -> str | None:
+    """What a catalog in SQLite says. TG620 for a table that the warehouse's folder has as a catalog, and has newer: a
+    run would begin it again, and read everything anew. `folder`: None if the warehouse is not on this machine."""
+    found = location(file, namespace, name)
+    if folder is None:
+        return found
+    metadata = folder / namespace / name / "metadata"
+    if found is None or is_of_folder(metadata, found):
+        left = current_file(metadata)
+        if left is not None and found != f"file://{left}" and Path(left).is_file():
+            raise TidegateError(
+                "TG620",
+                f'"{name}" is a table of the folder {folder}, and the catalog {file} does not have its newest state',
+                hint="tidegate catalog migrate moves the folder's tables; or remove what is left of the table",
+            )
+    return found

@@ -11,7 +11,6 @@ import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tidegate.errors import TidegateError
@@ -21,8 +20,8 @@ from tidegate.project.disk import trouble
 from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import CATALOG, Storage
 from tidegate.store import sqlite_catalog
-from tidegate.store.folder_catalog import current_file, is_of_folder
-from tidegate.store.once import kept, location
+from tidegate.store.folder_catalog import newest_in_folder, newest_in_sqlite
+from tidegate.store.once import kept
 from tidegate.store.version import require_known
 
 _PROGRESS_FIELDS = (
@@ -161,29 +160,11 @@ def _metadata(storage: Storage, name: str, namespace: str | None) -> tuple[str, 
     if storage.settings.catalog.type == "hadoop":
         folder = storage.local_warehouse
         assert folder is not None  # Warehouse refuses a hadoop catalog on object storage (TG607)
-        metadata = folder / namespace / name / "metadata"
-        return _newest(storage, f'"{name}"', lambda: current_file(metadata))
+        return _newest(storage, f'"{name}"', lambda: newest_in_folder(folder, namespace, name))
     if (file := storage.sqlite) is not None:
-        return _newest(storage, f'"{name}"', lambda: _in_sqlite(storage, file, namespace, name))
+        local = storage.local_warehouse
+        return _newest(storage, f'"{name}"', lambda: newest_in_sqlite(file, local, namespace, name))
     return _from_catalog(storage, namespace, name)
-
-
-def _in_sqlite(storage: Storage, file: Path, namespace: str, name: str) -> str | None:
-    """What the catalog in SQLite says. TG620 for a table that the warehouse's folder has as a catalog, and has newer:
-    a run would begin it again, and read everything anew."""
-    found, folder = location(file, namespace, name), storage.local_warehouse
-    if folder is None:
-        return found
-    metadata = folder / namespace / name / "metadata"
-    if found is None or is_of_folder(metadata, found):
-        left = current_file(metadata)
-        if left is not None and found != f"file://{left}" and Path(left).is_file():
-            raise TidegateError(
-                "TG620",
-                f'"{name}" is a table of the folder {folder}, and the catalog {file} does not have its newest state',
-                hint="tidegate catalog migrate moves the folder's tables; or remove what is left of the table",
-            )
-    return found
 
 
 def read_progress(

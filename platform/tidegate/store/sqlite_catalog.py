@@ -99,6 +99,15 @@ def register(file: Path, namespace: str, name: str, where: str, is_older: Callab
         return True
 
 
+def forget(file: Path, namespace: str, name: str, where: str) -> None:
+    """Take a table out of the catalog, if its newest metadata are those. Raises TG620."""
+    with _open(file, "rw") as database:
+        question = (
+            f"DELETE FROM iceberg_tables WHERE {_OF_NAMESPACE} AND table_name = ? AND metadata_location = ?"
+        )
+        database.execute(question, (CATALOG, namespace, name, where))
+
+
 def _rows(file: Path, columns: str, where: str, values: Sequence[str]) -> list[tuple[Any, ...]]:
     """The values of columns of the catalog's tables; empty before the catalog is made."""
     if not file.is_file():

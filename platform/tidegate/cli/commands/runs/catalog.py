@@ -22,7 +22,8 @@ def migrate(call: Invocation) -> int:
     """Move an environment's tables from a catalog that is a folder (type: hadoop) to a catalog in a file of SQLite.
 
     No data are copied: the new catalog refers to each table's newest metadata file, and at the end the environment's
-    file names the new catalog. Stop runs and live mode first. If the command is interrupted, run it again.
+    file names the new catalog. Stop runs and live mode first. If the command is interrupted, run it again. An
+    environment with reads: is moved after the one that it reads.
 
     Example: tidegate catalog migrate --env production
     """
@@ -33,7 +34,8 @@ def migrate(call: Invocation) -> int:
     lines.append(f"the catalog is {moved.catalog}")
     if moved.environment is not None:
         lines.append(
-            f"{moved.environment} names it now; other environments with these tables need the same line"
+            f"{moved.environment} names it now; other environments with these tables need the same line, and for "
+            "another namespace (such as that of a branch) run this command again with --env"
         )
     call.console.document(asdict(moved), "\n".join(lines))
     return 0
