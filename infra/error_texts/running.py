@@ -191,10 +191,11 @@ RUNNING: dict[str, tuple[str, str]] = {
     "TG543": (
         "A new view would need rows that retention has removed, and its results are not "
         "known without them; or such rows were removed before a view, or a gate of "
-        "`WATERMARK(…)`, had read them.",
+        "`WATERMARK(…)`, had read them; or a new version of a view cannot keep the earlier results of such rows.",
         (
             "Views over windows of a fixed length, and sorted rows, can begin at the oldest rows "
-            "that are kept; or keep rows longer in `jobs/maintenance.yaml`."
+            "that are kept; or keep rows longer in `jobs/maintenance.yaml`. A column of a new version that has another "
+            "type needs another name; or DROP the view and run, which begins at the oldest rows without earlier results."
         ),
     ),
     "TG544": (

@@ -1,5 +1,5 @@
-"""Guards of what nobody may do: reach of SQL, hostile rows, owners, secrets, tokens (X); and of what may not stay
-(E9)."""
+"""Guards of what nobody may do: reach of SQL, hostile rows, owners, secrets, tokens (X); of what may not stay
+(E9), and of what has to (E5)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,27 @@ from tests.mutants.guard import Guard
 _TRUST, _REACH = "tests/sql/test_trust.py", "tests/security/test_reach.py"
 _LIMITS, _REGISTRY = "tests/tasks/decode/test_limits.py", "tests/ingest/test_registry.py"
 _SECRETS, _LIVE = "tests/security/test_secrets.py", "tests/live/test_http.py"
+_PAST = "tests/views/test_valid_from.py"
 
 GUARDS = (
+    Guard(
+        "version-keeps-as-amended",
+        "E5",
+        "Results that a new version has kept are not swapped in if the current version was amended since.",
+        "views/versions/build.py",
+        "if VALID_FROM in built.properties and (base.integer(AMENDMENTS) or 0) != self.mark.amended:",
+        "if False:",
+        (f"{_PAST}::test_E5_what_was_amended_while_it_was_built_is_kept_as_amended",),
+    ),
+    Guard(
+        "version-keeps-upto-boundary",
+        "E5",
+        "Of the current version a new one keeps the results that it can't compute, and no others.",
+        "views/versions/past.py",
+        'stored = stored.where(window_is_closed(F.col("_window_end"), boundary))',
+        "pass",
+        (f"{_PAST}::test_R2_E5_killed_anywhere_the_past_is_there_once",),
+    ),
     Guard(
         "functions",
         "X1",

@@ -8,20 +8,28 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.evolve.differences import Evolution, pending
+from tidegate.evolve.kept_versions import spark_type
 from tidegate.evolve.sink_changes import of_new_version
 from tidegate.iceberg.layout import is_of_view, relation_identity, strategy_identity
 from tidegate.plan.column_changes import CHANGES, ColumnStep, other_columns, with_step
-from tidegate.plan.versions import replaced_below
+from tidegate.plan.gaps import with_cleaned
+from tidegate.plan.versions import KeptPast, kept_past, replaced_below
 from tidegate.sql.catalog.lineage import readers_of, reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.store.metadata import CommittedTable, load_table
 from tidegate.store.positions import deployment, last_deployment
+from tidegate.store.status import stored_edge
 
 if TYPE_CHECKING:
     from tidegate.project import Project, Storage
     from tidegate.sql.catalog.catalog import Catalog
+    from tidegate.watermark import TimeKind
 
 Effect = Literal["unchanged", "new", "in place", "new version", "refused"]
+#: What to do if the earlier results can't be kept.
+_KEEPS_PAST = (
+    "undo the change; or give a changed column, or the new definition, another name; or DROP the view and run"
+)
 #: Set by a rebuild of a view below, where the commits of this one do not say what they have read.
 _STALE = "tidegate.stale"
 
@@ -30,7 +38,8 @@ _STALE = "tidegate.stale"
 class PlannedChange:
     """One source, table, view or sink. `what`: the differences, in words; of one that is refused, why. `rows`, `bytes`:
     what has to be read of stored inputs for it, as far as metadata tell. `readers`: who reads it. `command`: what does
-    it."""
+    it. `valid_from`: of a new version of a view, results that end before this time stay those of the present one,
+    because the rows behind them are gone (E5); None where all are computed again."""
 
     name: str
     kind: str
@@ -40,6 +49,7 @@ class PlannedChange:
     bytes: int | None = None
     readers: tuple[str, ...] = ()
     command: str | None = None
+    valid_from: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -122,8 +132,38 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     if why is None:
         return PlannedChange(view.name, "view", "unchanged", readers=readers)
     planning.replaced[view.name] = why
+    past = _past(planning, view, table)
+    if past is not None and past.refused is not None:
+        return PlannedChange(
+            view.name, "view", "refused", (why, past.refused), readers=readers, command=_KEEPS_PAST
+        )
     command = f"tidegate apply {view.name.partition('$')[0]}"
-    return PlannedChange(view.name, "view", "new version", (why,), rows, size, readers, command)
+    what, valid = [why], None
+    if past is not None:
+        valid = view.kind.format(past.valid_from)
+        gone = "because the rows behind them are gone (valid_from)"
+        what.append(f"results that end before {valid} stay as they are, {gone}")
+    return PlannedChange(view.name, "view", "new version", tuple(what), rows, size, readers, command, valid)
+
+
+def _past(planning: _Planning, view: View, stored: CommittedTable) -> KeptPast | None:
+    """What a new version keeps of what is stored (E5)."""
+    edges: dict[str, tuple[TimeKind | None, int | None]] = {}
+    for name in view.reads:
+        item, table = planning.catalog.get(name), planning.table(name)
+        if isinstance(item, View):
+            edges[name] = item.kind, stored_edge(table)
+        elif isinstance(item, Relation):
+            state = planning.table(f"{name}$state") if item.primary_key else None
+            edge = (
+                stored_edge(table)
+                if not item.primary_key
+                else with_cleaned(None, state.summary if state else {})
+            )
+            edges[name] = item.watermark.kind if item.watermark is not None else None, edge
+    columns = [(c.name, c.type) for c in view.columns]
+    there = [(name, spark_type(kind)) for name, kind in stored.columns]
+    return kept_past(view, columns, edges, stored.integer("tidegate.frontier"), stored.properties, there)
 
 
 def _other(planning: _Planning, view: View, stored: CommittedTable) -> str | None:

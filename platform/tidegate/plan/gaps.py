@@ -25,6 +25,8 @@ GAPS = "tidegate.gaps"
 ABSENT_BEFORE = "tidegate.absent-before"
 #: Property of a log, and of what is read of one: the time, in ticks, before which rows are beyond their retention.
 RETAINED_FROM = "tidegate.retained-from"
+#: What tells of a table with a PRIMARY KEY that its rows with an event time at or below it may be gone (T2).
+CLEANED = "tidegate.cleaned"
 #: Stretches that are kept; the oldest ones become one.
 _KEPT = 20
 
@@ -72,10 +74,41 @@ def edge_of(summary: Mapping[str, str], edge: int | None) -> int | None:
     return max(marks, default=None)
 
 
+#: By name of an input: what its time counts in, and before which tick rows of it may be missing; None: none is.
+Edges = Mapping[str, tuple[TimeKind | None, int | None]]
+
+
+def with_cleaned(edge: int | None, summary: Mapping[str, str]) -> int | None:
+    """The same edge, or a later one of a table whose rows expire; `summary`: of its state."""
+    marks = [int(summary[CLEANED]) + 1] if CLEANED in summary else []
+    return max([*marks, *([] if edge is None else [edge])], default=None)
+
+
+def gaps_until(summary: Mapping[str, str], upto: int) -> str:
+    """What is said (`GAPS`) of the stretches up to there alone."""
+    return json.dumps([(after, min(end, upto)) for after, end in gaps(summary) if after < upto])
+
+
+def beginning(view: View, edges: Edges) -> tuple[int | None, str | None]:
+    """R5: the frontier that a view begins with: nothing that ends at or before it can be computed, because rows that it
+    needs may be gone; None if all are there. And an input of which nobody can tell: a session may have begun before,
+    and a frame may reach back over all rows; None if that can be told of all of them."""
+    marks = []
+    for entry in view.inputs:
+        kind, edge = edges.get(entry.name, (None, None))
+        if edge is None or entry.lookup:
+            continue
+        reaches_back = view.open_sql is not None or view.over is not None
+        if reaches_back or entry.low is None or not same_scale(kind, view.kind):
+            return None, entry.name
+        marks.append(edge - entry.low)
+    return max(marks, default=None), None
+
+
 def hole(
     view: View,
     own: Mapping[str, str],
-    edges: Mapping[str, tuple[TimeKind | None, int | None]],
+    edges: Edges,
 ) -> Hole | None:
     """What is missing for the next tick of a view at `own`, the summary of its last commit; None: nothing.
 

@@ -119,6 +119,12 @@ def step_back(
     return target if target is not None and target < int(own["tidegate.frontier"]) else None
 
 
+def closes_again(summary: Mapping[str, str], frontier: int | None, reached: int | None) -> bool:
+    """Whether rows that were emitted beyond the frontier, before a step back, can close now (`Reclosing`)."""
+    beyond = Beyond.of(summary)
+    return beyond is not None and frontier is not None and reached is not None and beyond.first <= reached
+
+
 def _text(known: Sequence[Step]) -> str:
     return json.dumps([{k: v for k, v in asdict(s).items() if v is not None} for s in known])
 

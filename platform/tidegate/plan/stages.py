@@ -25,6 +25,7 @@ from tidegate.plan.upkeep_stages import (
 )
 from tidegate.plan.view_stages import (
     CompareStage,
+    KeepStage,
     Namespace,
     RevisionStage,
     SliceStage,
@@ -118,6 +119,7 @@ Stage = (
     | SinkStage
     | CompareStage
     | RevisionStage
+    | KeepStage
     | SwapStage
     | TableStage
 )
@@ -206,9 +208,9 @@ def tick_stages(catalog: Catalog, view: View, namespace: Namespace = "main") -> 
 
 
 def rebuild_stages(catalog: Catalog, view: View, namespace: Namespace = "main") -> tuple[Stage, ...]:
-    """A rebuild: a tick from the beginning beside the old results, and the swap (R4)."""
-    table = f"{stored_as(namespace, view.name)}, Iceberg"
-    return (*tick_stages(catalog, view, namespace), SwapStage(view.name, table))
+    """A rebuild: what is kept, a tick from the beginning beside the old results, and the swap (R4, E5)."""
+    given = view.name, f"{stored_as(namespace, view.name)}, Iceberg"
+    return (KeepStage(*given), *tick_stages(catalog, view, namespace), SwapStage(*given))
 
 
 def amendment_stages(

@@ -7,6 +7,16 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from tidegate.plan.column_changes import is_wider
+from tidegate.plan.gaps import Edges, beginning
+from tidegate.sql.dialect.types import display
+from tidegate.watermark import TimeKind
+
+if TYPE_CHECKING:
+    from tidegate.sql.catalog.objects import View
 
 #: Table property of a view: the number of its current version, from 1.
 GENERATION = "tidegate.generation"
@@ -20,6 +30,10 @@ BUILDING = "tidegate.building"
 #: Table property of a view: which file has the marks of windows that held erased rows (E9), and of which life they are.
 MARKS = "tidegate.erased-windows"
 
+#: Table property of a view that has kept results of an earlier version, because the rows behind them are gone (E5):
+#: results that end before this tick are of the earlier version, all others of the present one.
+VALID_FROM = "tidegate.valid-from"
+
 #: Table properties that are about a version's results, and not about the table.
 OF_RESULTS = (
     "tidegate.stale",
@@ -28,8 +42,11 @@ OF_RESULTS = (
     "tidegate.retired-rows",
     "tidegate.retention-checked",
     "tidegate.changes-seen",
+    VALID_FROM,
     LEFT,
 )
+#: The first column of a view's table that is not the view's own (`iceberg.layout.view_columns`).
+_SYSTEM = "_window_start"
 
 #: What a version's table says of its definition and of its windows: what another version says instead.
 _OF_DEFINITION = (
@@ -39,6 +56,7 @@ _OF_DEFINITION = (
     "tidegate.time-kind",
     "tidegate.time-column",
     "tidegate.changes-seen",
+    VALID_FROM,
     MARKS,
 )
 
@@ -128,13 +146,15 @@ def with_kept(properties: Mapping[str, str], until: str, frontier: str) -> str:
 class VersionInBuilding:
     """The version of a view that is built. `number`; `of`: the life of the table whose version it is; `inputs`: by name
     the life of what it reads, if that is a view; `started`: ISO, UTC. `cuts`: where its slices end (ticks), each with
-    the rows of its input that it reads; empty if all is computed in one."""
+    the rows of its input that it reads; empty if all is computed in one. `amended`: how many amendments the table had,
+    as it was begun."""
 
     number: int
     of: str
     inputs: Mapping[str, str]
     started: str
     cuts: tuple[tuple[int, int], ...] = ()
+    amended: int = 0
 
     def to_text(self) -> str:
         """The property `BUILDING`."""
@@ -186,3 +206,59 @@ def cuts(files: list[tuple[int, int]], least_rows: int, at_most: int) -> tuple[t
     for upto, rows in found:
         merged[upto] = merged.get(upto, 0) + rows
     return tuple(merged.items())
+
+
+@dataclass(frozen=True)
+class KeptPast:
+    """What a new version of a view keeps of the current one, because the rows behind it are gone (E5): the results that
+    end at or before `upto` (ticks). `columns`: by the name of each new column that of the current one, None where it
+    has none. `refused`: why it can't, in words."""
+
+    upto: int
+    columns: Mapping[str, str | None]
+    refused: str | None = None
+
+    @property
+    def valid_from(self) -> int:
+        """The property `VALID_FROM`."""
+        return self.upto + 1
+
+
+def kept_past(
+    view: View,
+    columns: Iterable[tuple[str, str]],
+    edges: Edges,
+    frontier: int | None,
+    said: Mapping[str, str],
+    stored: Iterable[tuple[str, str]],
+) -> KeptPast | None:
+    """What a new version of a view keeps of the current one; None if it can compute all, or there is nothing to keep.
+    `columns`: (name, Spark type) of the new version, the type may be `unknown`; `edges`: of its inputs. Of the current
+    one `frontier`, `said`, its table properties, and `stored`, the columns of its
+    table."""
+    upto, unknown = beginning(view, edges)
+    if unknown is not None:
+        why = (
+            f'rows of "{unknown}" are beyond their retention, and it is not known which results of the new query '
+            "need them"
+        )
+        return KeptPast(0, {}, why)
+    if upto is None or frontier is None:
+        return None
+    if not TimeKind[said.get("tidegate.time-kind") or view.kind.name].same_ticks(view.kind):
+        return KeptPast(
+            upto, {}, "its windows end in another type than those of the results that would be kept"
+        )
+    own = takewhile(lambda column: column[0] != _SYSTEM, stored)
+    known = {name.casefold(): (name, kind) for name, kind in own}
+    found: dict[str, str | None] = {}
+    misfits = []
+    for name, kind in columns:
+        before = known.get(name.casefold())
+        found[name] = None if before is None else before[0]
+        # (Of nested types each side has its own way to write them.)
+        comparable = before is not None and "unknown" not in kind and "<" not in kind
+        if before is not None and comparable and before[1] != kind and not is_wider(before[1], kind):
+            misfits.append(f'column "{name}" was {display(before[1])} and is {display(kind)}')
+    refused = f"its earlier results can't be kept: {'; '.join(misfits)}" if misfits else None
+    return KeptPast(upto, found, refused)

@@ -127,6 +127,25 @@ class RevisionStage:
 
 
 @dataclass(frozen=True)
+class KeepStage:
+    """The beginning of a rebuild where rows are gone: what can't be computed again is kept (E5)."""
+
+    name: str
+    table: str
+    watermarks: tuple[ColumnWatermark, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    node: str = "keep"
+
+    def facts(self) -> list[tuple[str, str]]:
+        """(label, text) lines."""
+        return [
+            ("table", self.table),
+            ("keeps", "the old results whose rows are beyond their retention, if there are any (E5)"),
+            ("records", "valid_from: results that end before it are those of the old query"),
+        ]
+
+
+@dataclass(frozen=True)
 class SwapStage:
     """The end of a rebuild: new results take the place of the old ones in one commit (R4)."""
 

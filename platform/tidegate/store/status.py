@@ -12,7 +12,7 @@ from tidegate.plan.gaps import RETAINED_FROM, edge_of, gaps, hole, retained_from
 from tidegate.plan.lost_totals import LOST_TOTALS
 from tidegate.plan.resets import Beyond, step_back
 from tidegate.plan.undeclared import Undeclared
-from tidegate.plan.versions import BUILDING, VersionInBuilding, current_version, next_of
+from tidegate.plan.versions import BUILDING, VALID_FROM, VersionInBuilding, current_version, next_of
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import sources_of
@@ -199,7 +199,7 @@ def _view(storage: Storage, view: View, catalog: Catalog, now: datetime) -> View
     ran = bool(table and table.snapshot_id is not None)
     facts = {name: {} if state is None else state.summary for name, state in states.items()}
     back = step_back(view, table.summary, facts, marks) if table else None
-    edges = {name: (_kind(sources[name]), _edge(states[name])) for name in view.reads}
+    edges = {name: (_kind(sources[name]), stored_edge(states[name])) for name in view.reads}
     lost = hole(view, table.summary, edges) if table else None
     if back is not None:
         current = False
@@ -236,7 +236,13 @@ def _view(storage: Storage, view: View, catalog: Catalog, now: datetime) -> View
         lost_totals=(table and table.integer(LOST_TOTALS)) or 0,
         version=current_version(table.properties) if table else 1,
         building=_building(storage, view, table, now),
+        valid_from=_valid_from(view, table),
     )
+
+
+def _valid_from(view: View, table: CommittedTable | None) -> str | None:
+    found = None if table is None else table.properties.get(VALID_FROM)
+    return None if found is None else _text(view.kind, int(found))
 
 
 def _building(
@@ -252,7 +258,8 @@ def _building(
     return BuildingStatus(mark.number, percent, left, view.kind.format(frontier), mark.started)
 
 
-def _edge(table: CommittedTable | None) -> int | None:
+def stored_edge(table: CommittedTable | None) -> int | None:
+    """Rows of a log or view before it may be missing (R5); ticks, None: none is."""
     if table is None:
         return None
     return edge_of(table.summary, retained_from(table.summary, table.properties.get(RETAINED_FROM)))

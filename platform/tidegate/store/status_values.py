@@ -99,6 +99,8 @@ class ViewStatus:
     there are from before the reset until they close again; None: there are none.
     `lost_totals`: final rows with a sum or average that is NULL because its total does not fit (C7), as they were first
     released. `version`: the number of the current version; `building`: the next one, None if none is built.
+    `valid_from`: results that end before it are those of an earlier version, because the rows behind them were gone
+    when this one was built (E5); None: there are none.
     """
 
     name: str
@@ -125,6 +127,7 @@ class ViewStatus:
     lost_totals: int = 0
     version: int = 1
     building: BuildingStatus | None = None
+    valid_from: str | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
 from tidegate.iceberg.progress import LogPosition
 from tidegate.ingest.ingest import Log
-from tidegate.plan.gaps import RETAINED_FROM, Hole, edge_of, hole, same_scale
+from tidegate.plan.gaps import RETAINED_FROM, Edges, Hole, beginning, edge_of, hole, same_scale, with_cleaned
 from tidegate.plan.upkeep_stages import (
     CleanupStage,
     CompactStage,
@@ -99,35 +99,37 @@ def begin(view: View, pinned: Sequence[Pinned]) -> int | None:
 
     TG543 for a session, which may have begun before that, and for frames that reach back over all rows.
     """
-    marks = []
-    for p in pinned:
-        edge = edge_of(p.snapshot.summary, p.snapshot.integer(RETAINED_FROM))
-        if edge is None or p.input.lookup:
-            continue
-        low = p.input.low
-        reaches_back = view.open_sql is not None or view.over is not None
-        if reaches_back or low is None or not same_scale(p.kind, view.kind):
-            raise TidegateError(
-                "TG543",
-                f'"{view.name}" can\'t begin: rows of "{p.input.name}" are beyond their retention, '
-                "and it is not known to which results they belong",
-                hint=(
-                    "only windows of a fixed length and sorted rows can begin at the oldest rows that "
-                    "are kept"
-                ),
-                location=view.location,
-            )
-        marks.append(edge - low)
-    return max(marks, default=None)
+    frontier, unknown = beginning(view, first_edges(pinned))
+    if unknown is not None:
+        raise TidegateError(
+            "TG543",
+            f'"{view.name}" can\'t begin: rows of "{unknown}" are beyond their retention, '
+            "and it is not known to which results they belong",
+            hint="only windows of a fixed length and sorted rows can begin at the oldest rows that are kept",
+            location=view.location,
+        )
+    return frontier
+
+
+def edges_of(pinned: Sequence[Pinned]) -> Edges:
+    """Before which time rows of each input may be missing."""
+    return {
+        p.input.name: (p.kind, edge_of(p.snapshot.summary, p.snapshot.integer(RETAINED_FROM))) for p in pinned
+    }
+
+
+def first_edges(pinned: Sequence[Pinned]) -> Edges:
+    """The same for a view that has read nothing of them, for which no cleanup has waited."""
+    cleaned = {p.input.name: p.snapshot.summary for p in pinned}
+    return {
+        name: (kind, with_cleaned(edge, cleaned[name])) for name, (kind, edge) in edges_of(pinned).items()
+    }
 
 
 def missing(view: View, own: Mapping[str, str], pinned: Sequence[Pinned]) -> Hole | None:
     """What is missing for the next tick of a view whose last commit says `own` (R5). TG543 where nobody can tell
     which of its results that concerns: it would read over the hole as if nothing had been there."""
-    edges = {
-        p.input.name: (p.kind, edge_of(p.snapshot.summary, p.snapshot.integer(RETAINED_FROM))) for p in pinned
-    }
-    found = hole(view, own, edges)
+    found = hole(view, own, edges_of(pinned))
     if found is not None and found.upto is None:
         raise TidegateError(
             "TG543",

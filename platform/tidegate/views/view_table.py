@@ -7,7 +7,7 @@ inputs. A view without EMIT ON WINDOW CLOSE also holds its open rows, replaced a
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,7 +38,7 @@ from tidegate.plan.column_changes import seen
 from tidegate.plan.events import SliceCommitted
 from tidegate.plan.gaps import GAPS, with_gap
 from tidegate.plan.lost_totals import LOST_TOTALS
-from tidegate.plan.resets import BEYOND, RESETS, Beyond, followed
+from tidegate.plan.resets import BEYOND, RESETS, closes_again, followed
 from tidegate.plan.stages import tick_stages
 from tidegate.plan.versions import BUILDING, VersionInBuilding
 from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, Way
@@ -179,7 +179,7 @@ class ViewTable:
         earliest = base.integer("tidegate.earliest-open")
         start = min((mark for mark in (frontier, earliest) if mark is not None), default=None)
         number = (base.integer("tidegate.tick") or 0) + 1
-        cut = Cut(pinned, start, frontier, reached, number, _closes_again(base, frontier, reached))
+        cut = Cut(pinned, start, frontier, reached, number, closes_again(base.summary, frontier, reached))
         done = self._stages.carry_out(SliceStage, lambda stage: self._computed(stage, base, cut), StepStage)
         try:
             return self._stages.carry_out(ViewStage, lambda _: self._commit(base, cut, done, gap, started))
@@ -308,6 +308,13 @@ class ViewTable:
         )
         return Tick([*opened, *done.files], done.removed, done.groups, done.summary, since)
 
+    def begin_with(self, rows: DataFrame, summary: Mapping[str, str]) -> None:
+        """Have these final rows before the first tick, in one commit that says `summary` (`versions/past.py`)."""
+        files = self._write(rows, 1)
+        said = {**summary, "tidegate.groups": str(sum(f["rows"] for f in files)), PARTIAL: "true"}
+        committed = self.table.append(files, self._target, said, self._snapshot)
+        self._snapshot = Snapshot(committed, said, committed)
+
     def frontier(self) -> int | None:
         """Up to where its rows are final, in ticks."""
         return self._snapshot.integer("tidegate.frontier")
@@ -376,21 +383,16 @@ class ViewTable:
         result = result.withColumn("_tick", F.lit(number).cast("bigint"))
         if self.view.order:
             # Sorted across files, too: ascending ids, together with _window_end, are the order of release (C4).
-            result = result.orderBy("_window_end", *[quote(name) for name in self.view.order])
+            order = [name for name in (*self.view.order, "_ordinal") if name in result.columns]
+            result = result.orderBy("_window_end", *[quote(name) for name in order])
             result = result.withColumn("_ordinal", F.monotonically_increasing_id())
         else:
             # A day's windows in one file, not one for each shuffle task.
-            day = [] if self.view.kind is TimeKind.EPOCH else [F.to_date("_window_end")]
-            result = result.repartition("_open", *day).sortWithinPartitions("_window_end")
+            by = ["_open"] + ([] if self.view.kind is TimeKind.EPOCH else [F.to_date("_window_end")])
+            result = result.repartition(*by).sortWithinPartitions("_window_end")
         counted = LOST if LOST in result.columns else None
         result = result.select(*[quote(name) for name in self._columns], *([counted] if counted else []))
         return [file for files in run_task(result, WriteTask(self._target, counted)) for file in files]
-
-
-def _closes_again(base: Snapshot, frontier: int | None, reached: int | None) -> bool:
-    """Whether rows that were emitted beyond the frontier, before a step back (W9), can close now (`Reclosing`)."""
-    beyond = Beyond.of(base.summary)
-    return beyond is not None and frontier is not None and reached is not None and beyond.first <= reached
 
 
 def clock_of(view: View, pinned: Sequence[Pinned]) -> int | None:

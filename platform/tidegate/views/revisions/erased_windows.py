@@ -67,6 +67,20 @@ def marked(context: Context, table: StoredTable) -> list[MarkedWindow]:
 def mark(context: Context, table: StoredTable, windows: Iterable[MarkedWindow]) -> None:
     """Have these marks and no others, in a commit of their own. (What had marks before may be read just now: a file
     that no property names any more is small, and has nothing of anybody.)"""
+    table.set_properties({MARKS: json.dumps({"of": table.uuid, "file": _written(context, table, windows)})})
+
+
+def marks_of_past(context: Context, table: StoredTable, number: int, upto: int) -> dict[str, str]:
+    """What version `number` of a view says of its windows, if it keeps those of the current one that end up to there
+    (ticks)."""
+    kept = [one for one in marked(context, table) if one.end <= upto]
+    base, _, _ = table.uuid.partition("/")
+    facts = {"of": f"{base}/{number}", "file": _written(context, table, kept)} if kept else {}
+    return {MARKS: json.dumps(facts)} if facts else {}
+
+
+def _written(context: Context, table: StoredTable, windows: Iterable[MarkedWindow]) -> str:
+    """The name of a new file with these marks."""
     filesystem, folder = context.project.storage.filesystem(f"{table.location}/{_FOLDER}")
     make_folder(filesystem, folder)
     name = f"windows-{uuid.uuid4().hex}.parquet"
@@ -74,7 +88,7 @@ def mark(context: Context, table: StoredTable, windows: Iterable[MarkedWindow]) 
     columns = list(zip(*map(astuple, windows), strict=True)) or [()] * len(kinds)
     rows = pa.table([pa.array(c, k) for c, k in zip(columns, kinds.values(), strict=True)], names=list(kinds))
     pq.write_table(rows, f"{folder}/{name}", filesystem=filesystem)
-    table.set_properties({MARKS: json.dumps({"of": table.uuid, "file": name})})
+    return name
 
 
 def marks_of_continued(kept: KeptVersion, table: StoredTable, number: int) -> dict[str, str]:

@@ -20,6 +20,7 @@ from pyarrow.fs import FileSelector
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import is_of_view
+from tidegate.iceberg.protocol import AMENDMENTS
 from tidegate.iceberg.versions.swap import BuiltVersion, VersionStart, VersionSwap
 from tidegate.plan.closing import commits
 from tidegate.plan.column_changes import other_columns
@@ -30,6 +31,8 @@ from tidegate.plan.versions import (
     GENERATION,
     HIGHEST,
     KEPT,
+    VALID_FROM,
+    KeptPast,
     VersionInBuilding,
     current_version,
     cuts,
@@ -39,13 +42,14 @@ from tidegate.plan.versions import (
     tag_of,
     with_kept,
 )
-from tidegate.plan.view_stages import SwapStage
+from tidegate.plan.view_stages import KeepStage, SwapStage
 from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.views.definition import STALE
 from tidegate.views.inputs import positions
 from tidegate.views.resolve import changes_of, pin, standing
 from tidegate.views.revisions.comparable import slices_read
+from tidegate.views.versions.past import keep, past_of
 from tidegate.views.view_table import PARTIAL, ViewTable
 from tidegate.watermark import TimeKind
 
@@ -81,13 +85,23 @@ class VersionBuild:
         self._begin()
 
     def _begin(self) -> None:
-        known = self._unfinished()
+        known, context = self._unfinished(), self._context
         if known is None:
-            self._context.forget_next(self._view.name)
+            # Before anything is made: it may be refused.
+            self._past()
+            context.forget_next(self._view.name)
             known = self._begun()
         self.mark = known
         # Until its last slice it holds what is final, whatever else it shows then.
-        self.table = ViewTable(self._context, self._early(), self._beside, known, self._start)
+        self.table = ViewTable(context, self._early(), self._beside, known, self._start)
+        past = self._past() if self.frontier() is None else None
+        if past is not None:
+            keeping = partial(keep, context, self.table, self.current, past, known.number)
+            self._stages.carry_out(KeepStage, lambda _: keeping())
+
+    def _past(self) -> KeptPast | None:
+        """What it keeps of the current version; an earlier version that it begins with has all of its own."""
+        return None if self._start is not None else past_of(self._context, self._view, self.current)
 
     def _early(self) -> View:
         view = self._view
@@ -114,7 +128,8 @@ class VersionBuild:
         number = next_number(self.current.properties())
         cuts = () if self._start is not None else self._cuts()
         started = self._context.clock().astimezone(UTC).isoformat(timespec="seconds")
-        return VersionInBuilding(number, self.current.uuid, self._lives(), started, cuts)
+        amended = self.current.current().integer(AMENDMENTS) or 0
+        return VersionInBuilding(number, self.current.uuid, self._lives(), started, cuts, amended)
 
     def _cuts(self) -> tuple[tuple[int, int], ...]:
         """By the files of the largest log that it reads in time."""
@@ -204,6 +219,11 @@ class VersionBuild:
             if VersionInBuilding.of_text(beside.property(BUILDING)) != self.mark:
                 raise overtaken(self.current.identifier)
             if self._is_behind(base, newest) or self._has_lost_files(beside):
+                return False
+            if VALID_FROM in built.properties and (base.integer(AMENDMENTS) or 0) != self.mark.amended:
+                # What it has kept may have been amended since.
+                self._context.forget_next(name)
+                self._begin()
                 return False
             try:
                 self._stages.carry_out(SwapStage, lambda _: self._swap(base, newest, built, facts or {}))

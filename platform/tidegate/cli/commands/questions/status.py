@@ -174,6 +174,10 @@ def building_text(building: BuildingStatus) -> str:
 
 def _notes(v: ViewStatus) -> list[str]:
     found = [] if v.building is None else [f"{v.name}: {building_text(v.building)}"]
+    if v.valid_from is not None:
+        found.append(
+            f"{v.name}: results that end before {v.valid_from} are of an earlier version (valid_from)"
+        )
     found += [
         (
             f"{v.name}: windows that end after {a}, up to {b}, are not known: their rows were "

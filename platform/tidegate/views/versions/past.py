@@ -1,0 +1,99 @@
+"""What a new version of a view can't compute, because the rows behind it are gone: the results of the current version
+stay for that part of the past, and the boundary is on record (E5).
+
+They are the first slice of the new version: read, cast and written by tasks, and committed with the frontier from which
+the new query computes. `plan.versions.kept_past` says what is kept; `tidegate plan` shows the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import ddl, quote
+from tidegate.plan.closing import closes_anything
+from tidegate.plan.gaps import GAPS, RETAINED_FROM, gaps_until, with_gap
+from tidegate.plan.resets import followed
+from tidegate.plan.versions import VALID_FROM, KeptPast, kept_past
+from tidegate.views.inputs import final_now, positions
+from tidegate.views.resolve import pin, resolve_columns, standing
+from tidegate.views.retention import first_edges
+from tidegate.views.revisions.erased_windows import marks_of_past
+from tidegate.watermark import window_is_closed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.iceberg.protocol import Snapshot
+    from tidegate.iceberg.tables import StoredTable
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import View
+    from tidegate.views.view_table import ViewTable
+
+#: Columns of a view's table that both versions have.
+_SYSTEM = ("_window_start", "_window_end", "_rows")
+
+
+def past_of(context: Context, view: View, current: StoredTable) -> KeptPast | None:
+    """What a new version keeps of the current one; None if it can compute all. Raises TG543 if it can't keep it."""
+    now = current.current()
+    edges = first_edges(standing(context, view))
+    if all(edge is None for _, edge in edges.values()):
+        return None
+    fields = context.tables.rows(current.identifier, now.id).schema.fields
+    stored = [(field.name, ddl(field.dataType)) for field in fields]
+    columns = [(c.name, c.type) for c in resolve_columns(context, view)]
+    frontier = now.integer("tidegate.frontier")
+    past = kept_past(view, columns, edges, frontier, current.properties(), stored)
+    if past is not None and past.refused is not None:
+        raise TidegateError(
+            "TG543",
+            f'a new version of "{view.name}" can\'t begin: {past.refused}',
+            hint="undo the change; or give a changed column another name; or give the new definition another name; or "
+            f'DROP "{view.name}" and run again: the view then begins at the oldest rows that are kept',
+            location=view.location,
+        )
+    return past
+
+
+def keep(context: Context, table: ViewTable, current: StoredTable, past: KeptPast, number: int) -> None:
+    """Let the `table` of version `number` begin with what it keeps of the current version. The boundary is recorded
+    before the rows are: killed in between, it is recorded again."""
+    view, base = table.view, current.current()
+    facts = {VALID_FROM: str(past.valid_from)} | marks_of_past(context, current, number, past.upto)
+    retired = current.property(RETAINED_FROM)
+    if retired is not None and int(retired) <= past.upto:
+        # What is gone of the current version's results is gone here, too.
+        facts[RETAINED_FROM] = retired
+    table.table.set_properties(facts)
+    pinned = pin(context, view)
+    summary = {"tidegate.tick": "1", "tidegate.inputs": positions(pinned), "tidegate.open": "0"}
+    summary |= {"tidegate.frontier": str(past.upto)}
+    summary |= followed({p.input.name: p.snapshot.summary for p in pinned}) | _skipped(view, base, past.upto)
+    table.begin_with(_rows(context, view, current.identifier, base, past), summary)
+
+
+def _skipped(view: View, base: Snapshot, upto: int) -> dict[str, str]:
+    """What nobody has computed below the boundary: the current version has skipped it, or had not come to it."""
+    summary = {GAPS: gaps_until(base.summary, upto)} if GAPS in base.summary else {}
+    frontier = base.integer("tidegate.frontier")
+    if frontier is not None and frontier < upto and closes_anything(view, frontier, upto):
+        return with_gap(summary, frontier, upto)
+    return summary
+
+
+def _rows(context: Context, view: View, identifier: str, base: Snapshot, past: KeptPast) -> DataFrame:
+    """Final rows of the current version, in the columns of the new one."""
+    from pyspark.sql import functions as F
+
+    stored = context.tables.rows(identifier, base.id).where(~F.col("_open"))
+    stored = final_now(stored, view, base.summary)
+    boundary = F.expr(view.kind.spark_literal(past.upto))
+    stored = stored.where(window_is_closed(F.col("_window_end"), boundary))
+    columns = []
+    for column in resolve_columns(context, view):
+        before = past.columns[column.name]
+        value = F.lit(None) if before is None else F.col(quote(before))
+        columns.append(value.cast(column.type).alias(column.name))
+    system = [name for name in (*_SYSTEM, "_open", "_ordinal") if name in stored.columns]
+    return stored.select(*columns, *system)
