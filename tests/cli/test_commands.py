@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from tidegate.cli.commands.project.init import write_template
 from tidegate.cli.diagnosis import PYSPARK, examine
 from tidegate.errors import TidegateError
 from tidegate.project import Project
+from tidegate.store.writers import GroupLoad, LiveRecord, recorded
 
 Call = Callable[..., Any]
 # fmt: off
@@ -218,6 +220,25 @@ def test_status_of_sinks(tidegate: Call, shop: Path) -> None:
     text = tidegate("status").stdout
     assert "filesystem out" in text
     assert "1 of 1" in text
+
+
+@pytest.mark.usefixtures("stored")
+def test_status_says_what_groups_of_live_mode_cost(tidegate: Call, shop: Path) -> None:
+    loads = [GroupLoad(f"g{n}", n / 100, n / 50, 10.0 * n, 7) for n in range(12)]
+    loads.append(GroupLoad("orders", 0.25, 0.4, 1234.5, 2000))
+    with recorded(shop / ".tidegate", "local", LiveRecord(1.0, 1.0, ("orders",), loads=tuple(loads))):
+        text, found = tidegate("status").stdout, json.loads(tidegate("status", "--json").stdout)
+        alone = tidegate("status", "--group", "orders").stdout
+        others = [tidegate("status", *more).stdout for more in (["orders"], ["--failing"])]
+    (row,) = (line for line in text.splitlines() if "1,234.5" in line)
+    assert re.sub(r"[^\w.,%]+", " ", row).split() == ["orders", "0.25", "40%", "1,234.5", "2000"]
+    assert "3 more groups: tidegate status --json" in text
+    assert "g11" in text
+    assert not re.search(r"\bg2\b", text)
+    assert found["live"][0]["loads"][12]["cores"] == 0.25
+    assert "1,234.5" in alone
+    assert "g11" not in alone
+    assert not any("live group" in other for other in others)
 
 
 @pytest.mark.usefixtures("stored")

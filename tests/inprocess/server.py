@@ -58,10 +58,13 @@ def _client(settings: frozenset[tuple[str, str]]) -> Any:
 
 @cache
 def _connected(settings: frozenset[tuple[str, str]]) -> Any:
+    from grpc.experimental import ChannelOptions
     from pyspark.sql.connect import proto
     from pyspark.sql.connect.client import SparkConnectClient
 
-    client: Any = SparkConnectClient(connection=_address())
+    # Answers are read by the thread that asks: one of its own for each question costs more than most questions.
+    alone: Any = [(ChannelOptions.SingleThreadedUnaryStream, 1)]
+    client: Any = SparkConnectClient(connection=_address(), channel_options=alone)
     # An answer that breaks off isn't asked for again: the server is this process. What asks again needs threads, which
     # a session that is collected as garbage waits for, while it may itself be what they wait for.
     client.disable_reattachable_execute()

@@ -116,6 +116,12 @@ class _Groups:
             ["group"],
             registry=registry,
         )
+        self.cpu = Counter(
+            "tidegate_group_cpu_seconds",
+            "CPU time of the worker's processes, divided among the groups that share them by the time of their ticks.",
+            ["group"],
+            registry=registry,
+        )
         self.starts = Counter(
             "tidegate_worker_restarts",
             "How often the worker of a group was restarted after it died. If it rises, look at "
@@ -175,6 +181,10 @@ class Metrics:
         """Let a group's counters begin at 0, so that their first rise is seen."""
         self._groups.starts.labels(group)
         self._groups.backlog.labels(group).set(0)
+
+    def spend(self, group: str, seconds: float) -> None:
+        """A group has cost so many CPU seconds."""
+        self._groups.cpu.labels(group).inc(max(0.0, seconds))
 
     def __call__(self, group: str | None, event: Event | str) -> None:
         """Take in an event."""

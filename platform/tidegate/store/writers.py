@@ -108,6 +108,18 @@ class LongWait:
 
 
 @dataclass(frozen=True)
+class GroupLoad:
+    """What a group of live mode has cost in the mean of the last minutes. `cores`: CPU seconds a second, of all
+    processes that work for it; `busy`: the share of the time in which it ticked; `most_rows`: of a tick."""
+
+    group: str
+    cores: float
+    busy: float
+    rows_per_second: float
+    most_rows: int
+
+
+@dataclass(frozen=True)
 class LiveRecord:
     """What a process that runs live mode tells other processes of its machine, in a file in
     `.tidegate/live/<environment>`, which is removed when the process ends.
@@ -116,7 +128,7 @@ class LiveRecord:
     began with its last look at the files, s since 1970. `members`: what it keeps up to date. `refused`: what it found
     the last time, if it did not take that up. `began`, `ended`: of the last time that it took some up, the names of the
     groups that began, or began again, and of those that are gone. `waits`: groups for which the machine is too small,
-    the worst first."""
+    the worst first. `loads`: what its groups cost, the most expensive first."""
 
     since: float
     read_at: float
@@ -126,6 +138,7 @@ class LiveRecord:
     began: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
     waits: tuple[LongWait, ...] = ()
+    loads: tuple[GroupLoad, ...] = ()
     pid: int = field(default_factory=os.getpid)
     host: str = field(default_factory=socket.gethostname)
 
@@ -213,6 +226,8 @@ def _read(path: Path) -> LiveRecord | None:
         for name in ("members", "began", "ended"):
             facts[name] = tuple(facts[name])
         facts["waits"] = tuple(LongWait(**one) for one in facts["waits"])
+        # (A process of an earlier release does not say it.)
+        facts["loads"] = tuple(GroupLoad(**one) for one in facts.get("loads", ()))
         return LiveRecord(**facts, refused=None if refused is None else RefusedDefinitions(**refused))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

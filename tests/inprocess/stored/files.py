@@ -121,10 +121,10 @@ def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """In the columns of the table, by Iceberg's ids, and by name if the rows have none; those that came later are
     NULL."""
     columns = []
-    numbered = {_id_of(field): at for at, field in enumerate(table.schema) if _id_of(field) is not None}
+    numbered = {known: at for at, field in enumerate(table.schema) if (known := _id_of(field)) is not None}
+    named = {} if numbered else {name: at for at, name in enumerate(table.column_names)}
     for field in schema:
-        named = table.column_names.index(field.name) if field.name in table.column_names else None
-        at = numbered.get(_id_of(field)) if numbered else named
+        at = numbered.get(_id_of(field)) if numbered else named.get(field.name)
         if at is not None:
             columns.append(_like(table.column(at), field.type))
         else:

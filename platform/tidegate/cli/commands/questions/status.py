@@ -12,6 +12,7 @@ from tidegate.cli.selection import ExcludeOption, NamesArgument, SelectOption, c
 from tidegate.errors import TidegateError, did_you_mean, text_of
 from tidegate.plan.lost_totals import lost_totals_text
 from tidegate.plan.undeclared import undeclared_text
+from tidegate.wording import counted
 
 if TYPE_CHECKING:
     from tidegate.maintenance.erasing import Erasing
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.store.sinks import SinkStatus
     from tidegate.store.status_values import BuildingStatus, ProjectStatus, RelationStatus, ViewStatus
+
+#: Groups of live mode whose cost is shown.
+_LOADS = 10
 
 
 @guarded
@@ -69,6 +73,8 @@ def status(
     data["attention"] = attention
     data["erasing"] = [{"name": name, "by": one.by, "at": one.at} for name, one in erasing.items()]
     text = "" if call.json else render(first_of_all(found, concerned), partitions, changed)
+    if not call.json and not failing and (wanted is None or group is not None):
+        text = "\n\n".join([text, *_loads(found, group)])
     refused = [one for one in found.live if one.refused is not None]
     if failing and not attention:
         text = "" if refused else "nothing needs attention"
@@ -143,6 +149,28 @@ def render(found: ProjectStatus, partitions: bool, changed: Collection[str] = ()
     elif not any(x.ran for x in found.all):
         notes.append("nothing has run yet: tidegate run")
     return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])])
+
+
+def _loads(found: ProjectStatus, group: str | None) -> list[str]:
+    """What groups of live mode cost, the most expensive first: of one, or of so many as are read at a glance."""
+    from tidegate.console.drawing import draw
+    from tidegate.console.port import Table
+
+    loads = [load for record in found.live for load in record.loads]
+    if group is not None:
+        loads = [load for load in loads if load.group.casefold() == group.casefold()]
+    if not loads:
+        return []
+    shown = sorted(loads, key=lambda one: -one.cores)[:_LOADS]
+    rows: list[list[object]] = [
+        [one.group, f"{one.cores:.2f}", f"{one.busy:.0%}", f"{one.rows_per_second:,.1f}", one.most_rows]
+        for one in shown
+    ]
+    columns = ["live group", "cores", "busy", "rows/s", "most rows in a tick"]
+    parts = [draw(Table(columns, rows, unit=None), _width())]
+    if len(loads) > len(shown):
+        parts.append(f"{counted(len(loads) - len(shown), 'more group')}: tidegate status --json")
+    return parts
 
 
 def _relation_row(r: RelationStatus) -> list[object]:

@@ -330,6 +330,7 @@ def _supervise(
 ) -> int:
     """Do the work, and show what happens; its exit code."""
     from tidegate.live.http import HttpServer
+    from tidegate.live.load import Load
     from tidegate.live.logs import FileLog
     from tidegate.live.metrics import Metrics
     from tidegate.store.status import read_status
@@ -345,7 +346,13 @@ def _supervise(
         metrics = Metrics(scraped, workers.pids, supervisor.health)
         for group in current.definitions.groups:
             metrics.expect(group.name)
-        listeners += [metrics, current.waits]
+        load = Load(
+            current.interval_of,
+            workers.pids,
+            lambda loads, waits: current.record(loads=loads, waits=waits),
+            metrics.spend,
+        )
+        listeners += [metrics, load]
         if access is not None:
             server = HttpServer(access, supervisor.health, lambda: status().to_dict(), metrics.registry)
             open_things.callback(server.close)

@@ -16,7 +16,6 @@ from tidegate.jvm.failures import one_line
 from tidegate.live.groups import Group, GroupPace
 from tidegate.live.happenings import Redefined
 from tidegate.live.reloading import Reloader
-from tidegate.live.waits import Waits
 from tidegate.plan.events import DefinitionsLoaded, DefinitionsRefused
 from tidegate.session.session import packages
 from tidegate.store.writers import LiveRecord, LiveRecordFile, RefusedDefinitions, recorded
@@ -34,20 +33,20 @@ _AGAIN = 60.0
 
 
 class Current:
-    """`definitions`: those that live mode goes by; `read`: reads them again. `waits`: hears which groups wait."""
+    """`definitions`: those that live mode goes by; `read`: reads them again."""
 
     def __init__(self, definitions: LiveDefinitions, read: Callable[[], LiveDefinitions]) -> None:
         self.definitions, self._read = definitions, read
         self._read_at = time.time()
         self._refused: RefusedDefinitions | None = None
         self._file: LiveRecordFile | None = None
-        self.waits = Waits(self._interval_of, lambda waits: self._record(waits=waits))
 
     def pace_of(self, group: Group) -> GroupPace:
         """How often a group ticks, and before which others."""
         return self.definitions.pace_of(group)
 
-    def _interval_of(self, group: str) -> float:
+    def interval_of(self, group: str) -> float:
+        """Seconds between two ticks of a group."""
         return self.definitions.pace_of(Group(group, ())).interval
 
     @contextmanager
@@ -110,7 +109,7 @@ class Current:
             leases.add(new.groups)
         except Exception as error:
             self._refuse(supervisor, error)
-            self._record(looked_at=began_at, refused=self._refused)
+            self.record(looked_at=began_at, refused=self._refused)
             return
 
         def prepare() -> Redefined:
@@ -123,10 +122,10 @@ class Current:
             if loaded is None:
                 error = TidegateError("TG709", "live mode is ending", hint="start it again")
                 self._refused = RefusedDefinitions(time.time(), error.to_dict())
-                self._record(looked_at=began_at, refused=self._refused)
+                self.record(looked_at=began_at, refused=self._refused)
                 return
             facts = {"began": loaded.began, "ended": loaded.ended, "members": tuple(new.members)}
-            self._record(looked_at=began_at, refused=None, read_at=began_at, **facts)
+            self.record(looked_at=began_at, refused=None, read_at=began_at, **facts)
 
         supervisor.redefine(prepare, done)
 
@@ -139,7 +138,7 @@ class Current:
             supervisor.tell(DefinitionsRefused(document))
         self._refused = RefusedDefinitions(time.time(), document)
 
-    def _record(self, **facts: Any) -> None:
+    def record(self, **facts: Any) -> None:
         """Tell other processes. Live mode does not depend on it."""
         if self._file is not None:
             with suppress(OSError):

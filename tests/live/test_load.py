@@ -1,0 +1,111 @@
+"""What groups cost, and which ones wait longer than their intervals (`live/load.py`)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tidegate.live.load import Load
+from tidegate.live.process import cpu_seconds
+from tidegate.plan.events import TickFinished
+from tidegate.store.writers import GroupLoad, LongWait
+
+
+class Worked:
+    """Groups of a worker of all, and one of its own, by a clock of the test."""
+
+    def __init__(self, **intervals: float) -> None:
+        self.now, self.cpu = 0.0, {1: 100.0, 2: 7.0}
+        self.loads: list[tuple[GroupLoad, ...]] = []
+        self.waits: list[tuple[LongWait, ...]] = []
+        self.spent: list[tuple[str, float]] = []
+        self.load = Load(
+            intervals.__getitem__,
+            lambda: {"*": 1, "own": 2},
+            self._told,
+            lambda group, seconds: self.spent.append((group, seconds)),
+            lambda: self.now,
+            self.cpu.get,
+        )
+
+    def _told(self, loads: tuple[GroupLoad, ...], waits: tuple[LongWait, ...]) -> None:
+        self.loads.append(loads)
+        self.waits.append(waits)
+
+    def minute(self, seconds: float = 0.1, rows: int = 0, **waited: float) -> None:
+        for _ in range(6):
+            self.now += 10
+            for group, waits in waited.items():
+                self.load(group, TickFinished(group, 1, rows, False, seconds, 0.0, (), waits))
+        self.load(None, "words")
+
+
+def test_the_mean_of_minutes_is_told_when_it_has_changed() -> None:
+    worked = Worked(a=2.0, b=10.0, c=2.0)
+    worked.minute(a=3.0, b=9.0)
+    worked.minute(a=3.0, b=9.0)
+    # (How busy they were is another mean than in the minute before.)
+    assert set(worked.waits) == {(LongWait("a", 3.0, 2.0),)}
+    worked.minute(a=3.0, b=60.0, c=1.0)
+    assert worked.waits[-1] == (LongWait("b", 24.0, 10.0), LongWait("a", 3.0, 2.0))
+    for _ in range(6):
+        worked.minute(a=0.0, b=0.0)
+    assert worked.waits[-1] == ()
+    told = len(worked.waits)
+    worked.minute(a=0.0, b=0.0)
+    assert len(worked.waits) == told, "nothing has changed"
+
+
+def test_one_long_wait_is_no_mean() -> None:
+    worked = Worked(a=2.0)
+    worked.load("a", TickFinished("a", 1, 0, False, 0.1, 0.0, (), 99.0))
+    worked.now = 61.0
+    worked.load(None, "words")
+    assert worked.waits == [()]
+
+
+def test_the_cpu_time_of_a_worker_is_divided_by_the_time_of_ticks() -> None:
+    worked = Worked(a=2.0, b=2.0, own=2.0)
+    worked.load(None, "words")
+    worked.now = 10.0
+    worked.load(None, "words")  # the first look, after which CPU time counts
+    for group, seconds, rows in (("a", 3.0, 500), ("b", 1.0, 0), ("own", 5.0, 10), ("a", 3.0, 700)):
+        worked.load(group, TickFinished(group, 1, rows, False, seconds, 0.0))
+    worked.cpu |= {1: 114.0, 2: 8.5}
+    worked.now = 20.0
+    worked.load(None, "words")
+    assert worked.spent == [("a", 12.0), ("b", 2.0), ("own", 1.5)]
+    # A process that has ended says nothing; another one has used what it has used before it was looked at.
+    worked.load("a", TickFinished("a", 1, 0, False, 2.0, 0.0))
+    del worked.cpu[1]
+    worked.now = 60.0
+    worked.load(None, "words")
+    assert worked.loads == [
+        (
+            GroupLoad("a", cores=0.2, busy=round(8 / 60, 3), rows_per_second=20.0, most_rows=700),
+            GroupLoad("b", cores=0.033, busy=round(1 / 60, 3), rows_per_second=0.0, most_rows=0),
+            GroupLoad("own", cores=0.025, busy=round(5 / 60, 3), rows_per_second=0.2, most_rows=10),
+        )
+    ]
+    worked.cpu[1] = 3.0
+    worked.load("b", TickFinished("b", 2, 0, False, 1.0, 0.0))
+    worked.now = 70.0
+    worked.load(None, "words")
+    assert len(worked.spent) == 3, "what a process had used before is no cost of a tick"
+
+
+def test_cpu_time_is_that_of_the_whole_family() -> None:
+    work = "import time\nwhile time.process_time() < 0.3: pass"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}]); print(1, flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", child], stdin=-1, stdout=-1) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        spent = cpu_seconds(parent.pid)
+        assert spent is not None
+        assert 0.3 <= spent < 5.0
+        parent.communicate(b"\n")
+    assert cpu_seconds(parent.pid) is None
+    assert cpu_seconds(os.getpid()) == pytest.approx(sum(os.times()[:4]), abs=5.0)
