@@ -92,6 +92,8 @@ class RestCatalogs:
             "warehouse": warehouse or f"file://{home / 'warehouse'}",
             "jdbc.schema-version": "V1",
             "jdbc.busy_timeout": str(BUSY_SECONDS * 1000),
+            # As the protocol has it: a table can't be made in a namespace that is not there.
+            "jdbc.strict-mode": "true",
         }
         if storage is not None:
             settings |= {"io-impl": S3_FILES, **storage.s3_properties()}

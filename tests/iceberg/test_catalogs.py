@@ -10,14 +10,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.conftest import ROOT, Workbench
-from tests.inprocess.test_conformance import EPOCH, session
+from tests.inprocess.test_conformance import EPOCH, made, session
 from tests.support import catalogs
 from tests.support.quick import quick
 from tests.views import test_versions as versions
@@ -26,6 +28,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg import commit
 from tidegate.iceberg.lease_tables import LeaseTables
 from tidegate.iceberg.protocol import AnswerLost, Conflict, Stored
+from tidegate.jvm.within import active
 from tidegate.live.catalog_lease import BEAT, EXPIRY, CatalogLeases
 from tidegate.project import Project
 from tidegate.show.newest import newest_rows
@@ -76,6 +79,32 @@ def test_columns_are_renamed_dropped_and_widened_by_their_ids(session: Session) 
     table.append([], None, {EPOCH: "1"}, table.current())
     assert table.current().integer(EPOCH) == 1
     assert session.tables.rows(identifier).count() == 2
+
+
+@pytest.mark.catalogs
+def test_sessions_that_begin_at_once_in_a_new_catalog_all_have_it_and_make_a_table_once(
+    new_workbench: Callable[[], Workbench], tmp_path: Path
+) -> None:
+    """As the workers of several machines begin in a new database: each of them would make its tables."""
+    for number in range(4):
+        (where := tmp_path / str(number)).mkdir()
+        machines = shared(new_workbench, where) * 2
+        together = Barrier(len(machines))
+
+        def begin(bench: Workbench, together: Barrier = together) -> str:
+            together.wait(60)
+            session = bench.session()
+            together.wait(60)
+            with active(session.spark):
+                return made(session)
+
+        with ThreadPoolExecutor(len(machines)) as pool:
+            (identifier,) = set(pool.map(begin, machines))
+        session = machines[0].session()
+        with active(session.spark):
+            table, other = session.tables.open(identifier), session.tables.open(identifier)
+            table.append([], None, {EPOCH: "1"}, table.current())
+            assert other.current().integer(EPOCH) == 1
 
 
 def shared(new_workbench: Callable[[], Workbench], where: Path) -> tuple[Workbench, Workbench]:

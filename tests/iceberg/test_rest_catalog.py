@@ -179,7 +179,7 @@ def test_a_token_is_renewed_before_it_ends(session: Session, workbench: Workbenc
     try:
         short = workbench.with_catalog(rest.project()).session()
         name = name_of(short)
-        table = short.tables.open(made_in_new_namespace(short))
+        table = short.tables.open(made(short))
         first = rest.proxy.tokens(name)
         deadline = time.monotonic() + 60
         while rest.proxy.tokens(name) == first and time.monotonic() < deadline:
@@ -191,9 +191,14 @@ def test_a_token_is_renewed_before_it_ends(session: Session, workbench: Workbenc
         rest.proxy.lifetime_s = usual
 
 
-def made_in_new_namespace(session: Session) -> str:
-    session.spark.sql("CREATE NAMESPACE IF NOT EXISTS tidegate.main")
-    return made(session)
+def test_the_first_table_makes_its_namespace_and_others_find_it(workbench: Workbench) -> None:
+    """A server wants it to be there, and whoever comes first makes it."""
+    one, other = workbench.session(), workbench.session()
+    with pytest.raises(Exception, match="Namespace main does not exist"):
+        one.spark.sql("CREATE TABLE tidegate.main.t (id INT) USING iceberg")
+    made(one, "first")
+    made(other, "second")
+    assert table_names(Project.load(workbench.root).storage, "main") == ["first", "second"]
 
 
 def test_a_run_goes_on_after_a_lost_answer_and_after_a_login_that_was_refused(

@@ -71,6 +71,7 @@ GUARDS = {
     "iceberg/table_commit.py:put": TABLE,
     "iceberg/merge.py:Merge.sql": LEASE,
     "iceberg/layout.py:NewTable.sql": "makes what is not there, under a lease that has looked at the namespace",
+    "iceberg/tables.py:SparkTables._create_first_table": LEASE,
     "iceberg/tables.py:SparkTables.add_stored_column": LEASE,
     "iceberg/tables.py:SparkTables.drop_table": LEASE,
     "iceberg/tables.py:with_columns": LEASE,

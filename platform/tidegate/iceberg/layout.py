@@ -88,6 +88,11 @@ class NewTable:
     partitions: tuple[str, ...]
     properties: Mapping[str, str]
 
+    @property
+    def namespace(self) -> str:
+        """With its catalog, as a statement names it."""
+        return ".".join(self.identifier.split(".")[:2])
+
     def sql(self) -> str:
         """CREATE TABLE IF NOT EXISTS of it."""
         fields = ", ".join(f"{quote(name)} {kind}" for name, kind in self.columns)

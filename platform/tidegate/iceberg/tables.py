@@ -21,6 +21,7 @@ from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.iceberg.table_change import TableChange
 from tidegate.iceberg.upkeep_table import SparkUpkeep
 from tidegate.iceberg.versions.swap import VersionStart, VersionSwap, make_version
+from tidegate.project.catalog_failures import lacks_namespace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -249,7 +250,25 @@ class SparkTables:
         return SparkUpkeep(self.spark, self.open(identifier, owner))
 
     def create_table(self, table: NewTable) -> None:
-        self.spark.sql(table.sql())
+        try:
+            self.spark.sql(table.sql())
+        except Exception as error:
+            if not lacks_namespace(error):
+                raise
+            self._create_first_table(table)
+
+    def _create_first_table(self, table: NewTable) -> None:
+        """Servers want a namespace to be made before its first table. Where several make it at the same moment, one of
+        them may be told that it can't; what counts is whether it is there."""
+        failed: Exception | None = None
+        try:
+            self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.namespace}")
+        except Exception as error:
+            failed = error
+        try:
+            self.spark.sql(table.sql())
+        except Exception as error:
+            raise failed if failed is not None and lacks_namespace(error) else error from None
 
     def add_stored_column(self, identifier: str, column: str, kind: str) -> None:
         self.spark.sql(f"ALTER TABLE {identifier} ADD COLUMN {column} {kind}")

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.jvm import secrecy
 from tidegate.jvm.attempts import know_attempts
+from tidegate.jvm.catalog import load_catalog
 from tidegate.jvm.class_archive import ANY_PURPOSE, Purpose
 from tidegate.jvm.failures import spark_message
 from tidegate.jvm.jars import ivy_name, verify
 from tidegate.jvm.java import java_class, remember_classes
 from tidegate.jvm.packages import ICEBERG_PACKAGE, cached_jar, jar_settings
 from tidegate.jvm.ui_token import guarded
-from tidegate.jvm.within import active
 from tidegate.project.disk import private_folder, temporary_space, trouble
 from tidegate.project.storage import CATALOG, S3A_PACKAGES, SQLITE_PACKAGE, Storage
 from tidegate.store import sqlite_catalog
@@ -269,7 +269,7 @@ def child(parent: SparkSession, storage: Storage) -> SparkSession:
         _require_sqlite(spark)
         sqlite_catalog.prepare(storage.sqlite)
     spark.conf.set(_CORES, str(spark.sparkContext.defaultParallelism))
-    _load_catalog(spark, storage)
+    load_catalog(spark, storage)
     know_attempts(spark)
     remember_classes(spark._jvm)
     _ship_package(spark)
@@ -280,26 +280,6 @@ def _is_shown(spark: SparkSession) -> bool:
     """Whether somebody can see the plans of queries: in Spark's UI, or in event logs."""
     given = spark.sparkContext.getConf()
     return given.get("spark.ui.enabled", "true") == "true" or given.get("spark.eventLog.enabled") == "true"
-
-
-def _load_catalog(spark: SparkSession, storage: Storage) -> None:
-    """Make the session's catalog where it needs a secret, and take the secret out of the settings: the catalog keeps
-    it. Before the first query, so that no event has seen it. Raises TG620."""
-    secret = storage.secret_settings()
-    if not secret:
-        return
-    try:
-        with active(spark):
-            spark._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
-    except Exception as error:
-        raise TidegateError(
-            "TG620",
-            f"the {storage.settings.catalog.type} catalog does not answer: {spark_message(error)}",
-            hint="check warehouse.catalog of the environment",
-        ) from None
-    finally:
-        for name in secret:
-            spark.conf.unset(name)
 
 
 def require_s3(spark: SparkSession, what: str) -> None:

@@ -60,6 +60,16 @@ def catalog_failure(java: Any, location: Location | None = None) -> TidegateErro
     return None
 
 
+def lacks_namespace(error: Exception) -> bool:
+    """Whether an exception of the JVM says that the namespace of a table is not in its catalog."""
+    java: Any = getattr(error, "java_exception", None)
+    while java is not None:
+        if str(java.getClass().getSimpleName()) == "NoSuchNamespaceException":
+            return True
+        java = java.getCause()
+    return False
+
+
 def _said(java: Any) -> str:
     """The first line of what it was about, which is in the cause if there is one."""
     text = str((java.getCause() or java).getMessage() or java.getMessage()).strip()
