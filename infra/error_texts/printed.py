@@ -78,6 +78,11 @@ or name what is to be applied: tidegate apply NAME …""",
     "TG535": """error TG535: these results are replaced by recomputed ones, and the earlier ones are kept under a tag:
   orders_hourly: its query has changed; reads 13 stored rows
 hint: agree when you are asked, or with tidegate apply --yes""",
+    "TG536": """error TG536: "orders_hourly" can't be promoted: its results in the branch are of another definition
+ --> assets/orders.sql:25:26
+25 | CREATE MATERIALIZED VIEW orders_hourly AS
+                              ^^^^^^^^^^^^^
+hint: tidegate apply orders_hourly computes it""",
     "TG541": """error TG541: "to_accounting" can't deliver into /home/ada/shop/out/accounting: it contains notes.txt
  --> assets/accounting.sql:1:13
 1 | CREATE SINK to_accounting FROM orders_hourly

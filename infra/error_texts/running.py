@@ -172,6 +172,13 @@ RUNNING: dict[str, tuple[str, str]] = {
         "Read the list, and agree: at the prompt, or with `--yes`. The earlier results can still be read under the tag "
         "that is printed.",
     ),
+    "TG536": (
+        "`tidegate promote` takes the results of a branch only if they are what the environment that it reads would "
+        "compute: of the same definition, and of a snapshot of the log that still exists.",
+        "`tidegate apply NAME` in the environment that is read computes the results there. Or run the branch again, and "
+        "promote then. [A branch on production's rows](deployment.md#a-branch-on-productions-rows) lists what can be "
+        "promoted.",
+    ),
     "TG541": (
         (
             "The folder, table or topic has content that does not come from this sink, or "

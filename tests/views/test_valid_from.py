@@ -157,6 +157,25 @@ def test_E5_what_can_not_be_kept_is_refused_before_anything_is_made(
     assert rows(session)[:6] == [(end, None, y) for end, _, y in before[:6]]
 
 
+def test_C4_E5_sorted_rows_are_kept_in_their_order(workbench: Workbench) -> None:
+    session = opened(workbench, f"SELECT ts, k FROM t {CLOSE}")
+    for day in (1, 2, 3, 4, 5):
+        same = datetime(2026, 1, day, 5)
+        inserted(session, *((k, day, same) for k in "cab"), ("d", day, datetime(2026, 1, day, 6)))
+        session.run()
+    retired(session)
+    before = released(session)
+    assert [k for _, k in before[:4]] == ["c", "a", "b", "d"]
+    rebuild(session := opened(workbench, f"SELECT ts, k, n FROM t {CLOSE}"))
+    assert valid_from(session) is not None
+    assert released(session) == before
+
+
+def released(session: Session) -> list[tuple[Any, ...]]:
+    stored = session.tables.rows(session.identifier("v")).orderBy("_window_end", "_ordinal")
+    return [tuple(row) for row in stored.select("ts", "k").collect()]
+
+
 def test_R2_E5_killed_anywhere_the_past_is_there_once(workbench: Workbench) -> None:
     session = opened(workbench, windows("count(*) AS x", emit=";"))
     days(session, 1, 2, 3, 4, 5)

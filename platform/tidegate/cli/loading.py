@@ -32,6 +32,7 @@ _FOLDERS = {
     "amend": "runs",
     "rebuild": "runs",
     "rollback": "runs",
+    "promote": "runs",
     "audit": "questions",
     "verify": "questions",
     "quality": "questions",

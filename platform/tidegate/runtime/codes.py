@@ -33,6 +33,7 @@ CODES: dict[str, str] = {
     "TG554": "Spark session without the Kafka connector",
     "TG555": "schema registry that does not answer, or refuses the login",
     "TG556": "schema registry that gives a schema in a form that can't be read",
+    "TG536": "results of a branch that can't be promoted as they are",
     "TG541": "place of a sink that belongs to something else",
     "TG542": "sink that has delivered from another table until now: rows would be delivered twice",
     "TG543": "view that would need rows beyond their retention (R5)",

@@ -42,7 +42,7 @@ from tidegate.plan.resets import BEYOND, RESETS, closes_again, followed
 from tidegate.plan.stages import tick_stages
 from tidegate.plan.versions import BUILDING, VersionInBuilding
 from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, Way
-from tidegate.sql.dialect.inner_names import LOST
+from tidegate.sql.dialect.inner_names import LOST, ORDINAL
 from tidegate.tasks.writer import WriteTask, run_task
 from tidegate.views.definition import same_below, same_view
 from tidegate.views.inputs import Pinned, pending, positions
@@ -383,7 +383,7 @@ class ViewTable:
         result = result.withColumn("_tick", F.lit(number).cast("bigint"))
         if self.view.order:
             # Sorted across files, too: ascending ids, together with _window_end, are the order of release (C4).
-            order = [name for name in (*self.view.order, "_ordinal") if name in result.columns]
+            order = [name for name in (*self.view.order, ORDINAL) if name in result.columns]
             result = result.orderBy("_window_end", *[quote(name) for name in order])
             result = result.withColumn("_ordinal", F.monotonically_increasing_id())
         else:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 MARK = "\x1f"
 #: Of a group that a view's query makes: whether a total of it was too large, and is NULL (C7).
 LOST = f"{MARK}lost"
+#: The place of a sorted row among those that an earlier version has released (C4, E5).
+ORDINAL = f"{MARK}ordinal"
 
 
 def inner(name: str) -> str:

@@ -49,7 +49,7 @@ from tidegate.views.definition import STALE
 from tidegate.views.inputs import positions
 from tidegate.views.resolve import changes_of, pin, standing
 from tidegate.views.revisions.comparable import slices_read
-from tidegate.views.versions.past import keep, past_of
+from tidegate.views.versions.past import FinishedRows, begin_with, keep, past_of
 from tidegate.views.view_table import PARTIAL, ViewTable
 from tidegate.watermark import TimeKind
 
@@ -72,9 +72,16 @@ class VersionBuild:
     """A version of a view, beside the current one, as far as it is: hold the lease of the view's part `$next`. Begins
     it, or goes on with one of the same definition and of the same results below."""
 
-    def __init__(self, context: Context, view: View, start: VersionStart | None = None) -> None:
-        """`start`: an earlier version of this definition, whose rows it begins with."""
-        self._start = start
+    def __init__(
+        self,
+        context: Context,
+        view: View,
+        start: VersionStart | None = None,
+        finished: FinishedRows | None = None,
+    ) -> None:
+        """`start`: an earlier version of this definition, whose rows it begins with; `finished`: rows of it that were
+        computed elsewhere."""
+        self._start, self._finished = start, finished
         self._context, self._view = context, view
         self._beside = context.identifier(next_of(view.name))
         self.current = context.tables.open(context.identifier(view.name), context.project.owner)
@@ -94,10 +101,20 @@ class VersionBuild:
         self.mark = known
         # Until its last slice it holds what is final, whatever else it shows then.
         self.table = ViewTable(context, self._early(), self._beside, known, self._start)
-        past = self._past() if self.frontier() is None else None
+        if self.frontier() is None:
+            self._keep()
+
+    def _keep(self) -> None:
+        """Have what there is to begin with, in a commit of its own."""
+        past, finished, context = self._past(), self._finished, self._context
         if past is not None:
-            keeping = partial(keep, context, self.table, self.current, past, known.number)
-            self._stages.carry_out(KeepStage, lambda _: keeping())
+            number = self.mark.number
+            keeping = partial(keep, context, self.table, self.current, past, number, finished)
+        elif finished is not None:
+            keeping = partial(begin_with, context, self.table, finished)
+        else:
+            return
+        self._stages.carry_out(KeepStage, lambda _: keeping())
 
     def _past(self) -> KeptPast | None:
         """What it keeps of the current version; an earlier version that it begins with has all of its own."""

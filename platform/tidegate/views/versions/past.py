@@ -7,14 +7,17 @@ the new query computes. `plan.versions.kept_past` says what is kept; `tidegate p
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import ddl, quote
 from tidegate.plan.closing import closes_anything
 from tidegate.plan.gaps import GAPS, RETAINED_FROM, gaps_until, with_gap
-from tidegate.plan.resets import followed
+from tidegate.plan.lost_totals import LOST_TOTALS
+from tidegate.plan.resets import FOLLOWED_RESETS, followed
 from tidegate.plan.versions import VALID_FROM, KeptPast, kept_past
+from tidegate.sql.dialect.inner_names import ORDINAL
 from tidegate.views.inputs import final_now, positions
 from tidegate.views.resolve import pin, resolve_columns, standing
 from tidegate.views.retention import first_edges
@@ -22,7 +25,7 @@ from tidegate.views.revisions.erased_windows import marks_of_past
 from tidegate.watermark import window_is_closed
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from tidegate.iceberg.protocol import Snapshot
     from tidegate.iceberg.tables import StoredTable
@@ -32,6 +35,14 @@ if TYPE_CHECKING:
 
 #: Columns of a view's table that both versions have.
 _SYSTEM = ("_window_start", "_window_end", "_rows")
+#: What a commit says of rows that were finished elsewhere.
+_CONTINUED = (
+    "tidegate.frontier",
+    "tidegate.inputs",
+    "tidegate.earliest-open",
+    FOLLOWED_RESETS,
+    LOST_TOTALS,
+)
 
 
 def past_of(context: Context, view: View, current: StoredTable) -> KeptPast | None:
@@ -56,9 +67,31 @@ def past_of(context: Context, view: View, current: StoredTable) -> KeptPast | No
     return past
 
 
-def keep(context: Context, table: ViewTable, current: StoredTable, past: KeptPast, number: int) -> None:
-    """Let the `table` of version `number` begin with what it keeps of the current version. The boundary is recorded
-    before the rows are: killed in between, it is recorded again."""
+@dataclass(frozen=True)
+class FinishedRows:
+    """Final rows of the very definition that another table has, as of a snapshot of it (`views/amend/promote.py`)."""
+
+    identifier: str
+    at: Snapshot
+
+    @property
+    def frontier(self) -> int:
+        """Up to where they are final."""
+        found = self.at.integer("tidegate.frontier")
+        assert found is not None
+        return found
+
+
+def keep(
+    context: Context,
+    table: ViewTable,
+    current: StoredTable,
+    past: KeptPast,
+    number: int,
+    finished: FinishedRows | None = None,
+) -> None:
+    """Let the `table` of version `number` begin with what it keeps of the current version, and behind that with
+    `finished` rows. The boundary is recorded before the rows are: killed in between, it is recorded again."""
     view, base = table.view, current.current()
     facts = {VALID_FROM: str(past.valid_from)} | marks_of_past(context, current, number, past.upto)
     retired = current.property(RETAINED_FROM)
@@ -66,11 +99,41 @@ def keep(context: Context, table: ViewTable, current: StoredTable, past: KeptPas
         # What is gone of the current version's results is gone here, too.
         facts[RETAINED_FROM] = retired
     table.table.set_properties(facts)
+    rows = _rows(context, view, current.identifier, base, past)
+    skipped = _skipped(view, base, past.upto)
+    if finished is not None and finished.frontier > past.upto:
+        rows = rows.unionByName(_finished(context, view, finished, past.upto), allowMissingColumns=True)
+        table.begin_with(rows, _said(finished) | skipped)
+        return
     pinned = pin(context, view)
     summary = {"tidegate.tick": "1", "tidegate.inputs": positions(pinned), "tidegate.open": "0"}
     summary |= {"tidegate.frontier": str(past.upto)}
-    summary |= followed({p.input.name: p.snapshot.summary for p in pinned}) | _skipped(view, base, past.upto)
-    table.begin_with(_rows(context, view, current.identifier, base, past), summary)
+    summary |= followed({p.input.name: p.snapshot.summary for p in pinned}) | skipped
+    table.begin_with(rows, summary)
+
+
+def begin_with(context: Context, table: ViewTable, finished: FinishedRows) -> None:
+    """Let a table without rows begin with `finished` ones."""
+    table.begin_with(_finished(context, table.view, finished, None), _said(finished))
+
+
+def _said(finished: FinishedRows) -> dict[str, str]:
+    """What the commit says that has these rows: up to where they are final, of which inputs, and what has to be known
+    to continue."""
+    known = {key: finished.at.summary[key] for key in _CONTINUED if key in finished.at.summary}
+    return known | {"tidegate.tick": "1", "tidegate.open": "0"}
+
+
+def _finished(context: Context, view: View, finished: FinishedRows, after: int | None) -> DataFrame:
+    """Those that end after a tick (None: all)."""
+    from pyspark.sql import functions as F
+
+    rows = context.tables.rows(finished.identifier, finished.at.id).where(~F.col("_open"))
+    if after is not None:
+        boundary = F.expr(view.kind.spark_literal(after))
+        rows = rows.where(~window_is_closed(F.col("_window_end"), boundary))
+    columns = [F.col(quote(c.name)).cast(c.type).alias(c.name) for c in resolve_columns(context, view)]
+    return rows.select(*columns, *_system(rows))
 
 
 def _skipped(view: View, base: Snapshot, upto: int) -> dict[str, str]:
@@ -95,5 +158,12 @@ def _rows(context: Context, view: View, identifier: str, base: Snapshot, past: K
         before = past.columns[column.name]
         value = F.lit(None) if before is None else F.col(quote(before))
         columns.append(value.cast(column.type).alias(column.name))
-    system = [name for name in (*_SYSTEM, "_open", "_ordinal") if name in stored.columns]
-    return stored.select(*columns, *system)
+    return stored.select(*columns, *_system(stored))
+
+
+def _system(rows: DataFrame) -> list[Column]:
+    """The columns that are not the view's own. In the order that the rows have had they are sorted again (C4)."""
+    from pyspark.sql import functions as F
+
+    order = [F.col("_ordinal").alias(ORDINAL)] if "_ordinal" in rows.columns else []
+    return [*map(F.col, (*_SYSTEM, "_open")), *order]
