@@ -34,7 +34,7 @@ PLANTED = (
         "            for reached in self._views:\n                self._erase_view(reached)",
         "            for reached in self._views if found.files else ():\n                self._erase_view(reached)",
         "half of an erasure",
-        22,
+        479,
     ),
     Planted(
         "planted-erased-progress",
