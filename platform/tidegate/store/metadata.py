@@ -245,7 +245,10 @@ def _from_catalog(storage: Storage, namespace: str, name: str) -> tuple[str, dic
     table = _ask_catalog(storage, lambda catalog: catalog.load_table((namespace, name)))
     if table is None:
         return None
-    return table.metadata_location, json.loads(table.metadata.model_dump_json(by_alias=True))
+    from pyiceberg.typedef import IcebergBaseModel
+
+    # Of version 3, which states of tables have, pyiceberg's own class refuses to be written, even as what was read.
+    return table.metadata_location, json.loads(IcebergBaseModel.model_dump_json(table.metadata))
 
 
 def _ask_catalog(storage: Storage, question: Callable[[Any], Any]) -> Any:
