@@ -140,9 +140,9 @@ def test_every_example_uses_public_names_only(where: str, example: str) -> None:
                 assert hasattr(tidegate.Session, node.attr)
 
 
-@pytest.mark.slow
+@pytest.mark.medium
 def test_every_example_type_checks(tmp_path: Path) -> None:
-    """As strictly as the package itself, with its settings."""
+    """As strictly as the package itself, with its settings; in `make test` after the package, whose types are kept."""
     for where, example in examples():
         (tmp_path / f"{re.sub(r'[^a-z0-9]', '_', where)}.py").write_text(example, encoding="utf-8")
     mypy = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]
