@@ -15,14 +15,14 @@ from tests.simulate.checks.check import Checks
 from tests.simulate.checks.sink_topic import SinkTopic
 from tests.simulate.checks.topic_check import SourceTopic
 from tests.simulate.checks.wrong import Wrong
-from tests.simulate.scripts.changes import Apply, Change, fields
+from tests.simulate.scripts.changes import Apply, Back, Change, fields
 from tests.simulate.scripts.erasures import Erase
 from tests.simulate.scripts.pipelines import INPUTS, as_json
 from tests.simulate.scripts.script import Act, Amend, Arrive, Keep, Live, Run, Script, Together, Wait
 from tests.simulate.scripts.topic_acts import Produce, TopicAct
 from tests.simulate.scripts.views import VIEWS
 from tests.simulate.turns import Turns
-from tests.simulate.works import EXPECTED, carry_out, keep, take_out, told
+from tests.simulate.works import EXPECTED, carry_out, go_back, keep, take_out, told
 from tests.simulate.world.broker import SOURCE_TOPIC
 from tests.simulate.world.driver import World
 from tests.simulate.world.living import Living
@@ -138,6 +138,8 @@ class Play:
             self._change(act)
         elif isinstance(act, Apply):
             self._apply(act)
+        elif isinstance(act, Back):
+            self._back(act)
         elif isinstance(act, Wait):
             self.outside.pass_time(act.seconds)
         elif isinstance(act, Run):
@@ -235,6 +237,15 @@ class Play:
             self.work(driver, Session.run)
             if not driver.dead:
                 self.ended(driver)
+
+    def _back(self, act: Back) -> None:
+        """To the version before, if there is one that can be continued."""
+        if act.view not in self.checks.views:
+            return  # of a script that was made smaller
+        self.checks.goes_back = act.view
+        self.work(self.driver("a", True), partial(go_back, act.view))
+        # (What is stored may be of another query now than the file has.)
+        self.checks.goes_back, self._applied = None, False
 
     def _happens(self, act: TopicAct) -> None:
         """To the topic that the source reads."""

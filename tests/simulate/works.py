@@ -16,6 +16,7 @@ from tidegate.maintenance.upkeep import maintain_all
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.apply import apply
 from tidegate.session.session import Session
+from tidegate.views.amend.rollback import rollback
 
 #: How a run may end that faults have met. Anything else is a defect of the engine.
 EXPECTED = (
@@ -39,6 +40,16 @@ def carry_out(session: Session) -> None:
     """Carry out whatever definitions were edited, and agree to what is replaced."""
     session.confirm = lambda what: True
     apply(session)
+
+
+def go_back(view: str, session: Session) -> None:
+    """To the version before, and agree to it. There may be none, or it may be of columns that have changed since."""
+    session.confirm = lambda what: True
+    try:
+        rollback(session, view)
+    except TidegateError as error:
+        if error.code not in ("TG201", "TG506"):
+            raise
 
 
 def take_out(act: Erase, session: Session) -> None:

@@ -13,6 +13,8 @@ from tests.views.test_versions import TABLE, rows_of
 from tidegate.errors import TidegateError
 from tidegate.iceberg.data_files import in_spec
 from tidegate.iceberg.versions.numbering import partitioned
+from tidegate.maintenance.upkeep import due, maintain
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
 from tidegate.tables.table import EVERYTHING
 from tidegate.views.amend.rebuild import rebuild
@@ -102,6 +104,30 @@ def test_E5_a_build_that_was_given_up_goes(workbench: Workbench) -> None:
     assert back.is_building("v")
     assert rebuild(workbench.session()) == []
     assert not workbench.session().is_building("v")
+
+
+def test_E5_a_build_that_was_given_up_goes_with_upkeep_and_holds_no_rows(workbench: Workbench) -> None:
+    session = opened(workbench, "count(*)")
+    inserted(session, "00:00", "02:00")
+    session.run()
+    begun(opened(workbench, "sum(n)"))
+    policy, table = Policy(orphans_after=86_400), session.relation("t")
+    day, now = timedelta(days=1), session.clock()
+
+    def left(what: str, after: timedelta) -> tuple[bool, bool]:
+        current = opened(workbench, what)
+        maintain(current, "v", policy, now=(now + after).timestamp())
+        return current.is_building("v"), needed_from(current, table) == EVERYTHING
+
+    # Of the definition in the file it is continued, however long ago it was begun.
+    assert left("sum(n)", 9 * day) == (True, True)
+    # Of another one it may be: somebody may be about to edit the file.
+    assert left("count(*)", day / 2) == (True, True)
+    with workbench.session().lease("v", "$next"):
+        assert left("count(*)", 2 * day) == (True, True)
+    late = (now + 2 * day).timestamp()
+    assert "v: a new version that was given up" in due(workbench.session(), "v", policy, late)
+    assert left("count(*)", 2 * day) == (False, False)
 
 
 def test_R2_a_build_whose_files_somebody_has_removed_begins_anew(workbench: Workbench) -> None:

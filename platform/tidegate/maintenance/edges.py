@@ -125,3 +125,11 @@ def worth_expiring(shape: TableShape, policy: Policy, now: float) -> int:
     old = shape.expirable(bound)
     overdue = old > 0 and shape.snapshots[0][0] < (now - 2 * policy.keep_snapshots) * 1000
     return old if old >= MANY_SNAPSHOTS or overdue else 0
+
+
+def bounds_of(source: Relation | View) -> list[str]:
+    """The columns by whose bounds slices skip files."""
+    if isinstance(source, View):
+        return ["_window_end", "_tick"]
+    own = [source.watermark.column] if source.watermark is not None else []
+    return ["_epoch", "_offset", *own]

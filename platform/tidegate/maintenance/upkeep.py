@@ -18,12 +18,13 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.protocol import Commit, Conflict, Done, Found, GiveUp, Stored, drive
 from tidegate.iceberg.retire import condemned, retire
 from tidegate.iceberg.shape import Rested, TableShape
-from tidegate.maintenance.edges import edge_of, kind_of, worth_expiring
+from tidegate.maintenance.edges import bounds_of, edge_of, kind_of, worth_expiring
 from tidegate.plan import upkeep_stages as plan
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.tables.table import note_again
+from tidegate.views.versions.build import clear_left, is_left
 from tidegate.views.versions.keeping import beyond, forget_versions
 from tidegate.wording import counted
 
@@ -88,6 +89,10 @@ def due(context: Context, name: str, policy: Policy, now: float | None = None) -
         old = worth_expiring(shape, policy, now)
         if old:
             found.append(f"{short}: {old} old snapshots")
+        if isinstance(source, View) and is_left(
+            context, context.declared(source), now - policy.orphans_after
+        ):
+            found.append(f"{short}: a new version that was given up")
         if gone := beyond(context, source.name, shape.properties, policy.keep_versions, now):
             found.append(f"{short}: {counted(len(gone), 'earlier version')}")
         if identifier == context.identifier(source.name):
@@ -306,7 +311,7 @@ class _Work:
             # Open and carried rows are replaced by every tick; what amendments have replaced is beside the carried.
             still = (False, None) if self._source.over is None else (False,)
         rested = Rested(self._number, last, still)
-        gone, _ = self._upkeep.compact(rested, policy.target_file_size, bounds=_bounds(self._source))
+        gone, _ = self._upkeep.compact(rested, policy.target_file_size, bounds=bounds_of(self._source))
         self.done.compacted += gone
 
     def _retire(self) -> None:
@@ -333,6 +338,10 @@ class _Work:
 
     def _expire(self) -> None:
         name, properties = self._source.name, self._table.properties()
+        if isinstance(self._source, View):
+            # It would hold rows and files for ever: `retention.needed_from`, and `_orphans`.
+            begun = self._now - self._policy.orphans_after
+            clear_left(self._context, self._context.declared(self._source), begun)
         old = beyond(self._context, name, properties, self._policy.keep_versions, self._now)
         gone = old and forget_versions(self._context, name, lambda one: one.number in old)
         self.done.notes += [f"the retention of version {number} has passed" for number in gone]
@@ -384,14 +393,6 @@ def _tables(context: Context, source: Relation | View) -> list[str]:
     if isinstance(source, Relation) and source.primary_key:
         names.append(plan.state_of(source))
     return [table for name in names if (table := context.stored(name)) is not None]
-
-
-def _bounds(source: Relation | View) -> list[str]:
-    """The columns by whose bounds slices skip files."""
-    if isinstance(source, View):
-        return ["_window_end", "_tick"]
-    own = [source.watermark.column] if source.watermark is not None else []
-    return ["_epoch", "_offset", *own]
 
 
 def _short(identifier: str) -> str:

@@ -123,6 +123,10 @@ class Context:
             self.catalog.replace(view)
         self._declared.clear()
 
+    def declared(self, view: View) -> View:
+        """What the project's files say of a view, whatever stands in for that."""
+        return self._declared.get(view.name, view)
+
     # -- who may write, and who agrees -------------------------------------------------------------------------
 
     def require_own(self, name: str) -> None:

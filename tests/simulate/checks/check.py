@@ -61,6 +61,10 @@ class Checks:
     #: As views are written now, and what their stored results are of.
     views: dict[str, View] = field(init=False)
     lives: dict[str, Life] = field(default_factory=dict)
+    #: Of each view, by their numbers; and the view that goes back to an earlier one now.
+    known: dict[str, dict[int, Life]] = field(default_factory=lambda: defaultdict(dict))
+    goes_back: str | None = None
+    born: dict[str, View] = field(default_factory=dict)
     #: By the names of sources.
     logs: dict[str, Log] = field(init=False)
     _files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -111,9 +115,12 @@ class Checks:
             self.wrong = self.wrong or wrong
 
     def _looked(self, table: Identifier, after: TableMetadata) -> None:
+        name = table[-1]
+        if name in self.pipeline.views:
+            # (Of what its table was made for, whenever the first rows come.)
+            self.born.setdefault(name, self.views[name])
         if after.current_snapshot_id is None:
             return
-        name = table[-1]
         summary = _said(self.world.catalog.table(table, after))
         rows = self._rows(table, after)
         if name in self.pipeline.views:
@@ -191,7 +198,12 @@ class Checks:
             for seen in (self.emitted, self.shown):
                 seen.pop(name, None)
             versions = self.events.versions
-            self.lives[name] = Life(self.views[name], generation, versions[-1][1] if versions else None)
+            view = self.born[name] if generation == 1 else self.views[name]
+            life = Life(view, generation, versions[-1][1] if versions else None)
+            if name == self.goes_back and known is not None:
+                # (The last one that is kept is the one before.)
+                life = replace(self.known[name][generation - 2], generation=generation)
+            self.lives[name] = self.known[name][generation] = life
         if self.lives[name].view.sql not in properties["tidegate.definition"]:
             raise Wrong(f"R4: the results of {name} are of {properties['tidegate.definition']}")
         return self.lives[name]

@@ -131,6 +131,7 @@ class Log:
         if not self.versions or self.versions[-1][1] != self.definition.columns:
             return None
         after = self.definition.after(change, len(self.versions))
+        after = after if after is not None and after.columns else None
         self.definition = after or self.definition
         return after
 

@@ -79,6 +79,13 @@ class Apply:
     fresh: bool = True
 
 
+@dataclass(frozen=True)
+class Back:
+    """A driver lets a view go back to the version before (`tidegate rollback --yes`)."""
+
+    view: str
+
+
 class Edits:
     """Edits of one history, each of the definitions that the one before has left. `read`: names of columns that a view
     reads; `views`: those whose queries may change, and the queries that they may get."""
@@ -88,12 +95,15 @@ class Edits:
     ) -> None:
         self._rng, self._read, self._now, self._number = rng, read, Definition(), 0
         self._views, self._queries = views, queries
+        #: What undoes edits, the last one last.
+        self._undo: list[Change] = []
 
     def change(self) -> Change:
         """The next one."""
         rng = self._rng
         if self._views and rng.random() < 0.3:
             view = rng.choice(self._views)
+            self._undo.append(Change("query", view, view))
             return Change("query", view, rng.choice([one for one in self._queries if one != view]))
         while True:
             what = rng.choice(["add", "add", "drop", "rename", "rename", "replace", "replace", "widen"])
@@ -109,5 +119,33 @@ class Edits:
             self._number += 1
             after = self._now.after(change, self._number)
             if after is not None and after != self._now and after.columns:
+                self._undo += _undoing(change, self._now)
                 self._now = after
                 return change
+
+    def revert(self) -> Change:
+        """What undoes the last edit that can be undone; else the next edit. A column that comes back is another one
+        (E2)."""
+        while self._undo:
+            change = self._undo.pop()
+            if change.what == "query":
+                return change
+            self._number += 1
+            after = self._now.after(change, self._number)
+            if after is not None and after.columns:
+                self._now = after
+                return change
+        return self.change()
+
+
+def _undoing(change: Change, before: Definition) -> list[Change]:
+    """Of columns. (Nothing becomes narrower again.)"""
+    match change.what:
+        case "add":
+            return [Change("drop", change.name)]
+        case "rename":
+            return [Change("rename", change.to, change.name)]
+        case "drop":
+            kind = next(column.kind for column in before.columns if column.name == change.name)
+            return [Change("add", change.name, kind)]
+    return []

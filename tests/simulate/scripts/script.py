@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.simulate.scripts.changes import Apply, Change, Edits
+from tests.simulate.scripts.changes import Apply, Back, Change, Edits
 from tests.simulate.scripts.erasures import PERSON, Erase
 from tests.simulate.scripts.pipelines import Pipeline
 from tests.simulate.scripts.rows import FileRows, Rows
@@ -92,10 +92,10 @@ class Amend:
     """A driver lets views absorb their late rows."""
 
 
-Act = Arrive | Run | Together | Live | Wait | Keep | Amend | Change | Apply | Erase | TopicAct
+Act = Arrive | Run | Together | Live | Wait | Keep | Amend | Change | Apply | Back | Erase | TopicAct
 _ACTS = {
     kind.__name__.lower(): kind
-    for kind in (Arrive, Run, Together, Live, Wait, Keep, Amend, Change, Apply, Erase, *TOPIC_ACTS)
+    for kind in (Arrive, Run, Together, Live, Wait, Keep, Amend, Change, Apply, Back, Erase, *TOPIC_ACTS)
 }
 
 
@@ -158,6 +158,8 @@ def script_of(seed: int) -> Script:
     rng = Random(seed)
     if seed % 30 in _ERASING:
         return _erasing(seed, rng)
+    if seed % 30 in _EDITING:
+        return _editing(seed, rng)
     views = tuple(rng.sample(sorted(VIEWS.keys() - {*OVER, *JOINS, *MEASURES}), rng.choice([1, 1, 2])))
     if rng.random() < 0.11:
         # (What these cost is twice as much as another view.)
@@ -263,6 +265,34 @@ def _erasing_wish(rng: Random, steps: Sequence[str], nth: int) -> Wish:
     return Wish(step, rng.choice(faults_of(step)), nth)
 
 
+def _editing(seed: int, rng: Random) -> Script:
+    """A project is edited again and again, and edits are undone, while rows arrive; what is stored follows at once,
+    later, or not before the end, or goes back to what it was."""
+    views = MEASURES if rng.random() < 0.3 else tuple(rng.sample(_QUERIES, rng.choice([1, 2])))
+    pipeline = Pipeline(views, rng.choice([1, 1, 2]), ahead=rng.random() < 0.3, evolves=True)
+    rows, edits, acts = Rows(rng, False, pipeline), _edits(rng, pipeline), list[Act]()
+    for number in range(rng.choice([3, 4, 5])):
+        acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 1, 2]))]
+        chance = rng.random()
+        acts.append(Live() if chance > 0.9 else Run(fresh=rng.random() < 0.4))
+        if rng.random() < 0.15:
+            acts += [Wait(rng.choice([61, 3600])), Keep(rng.random() < 0.5)]
+        acts.append(edits.revert() if number and rng.random() < 0.4 else edits.change())
+        if rng.random() < 0.75:
+            acts.append(Apply(rng.random() < 0.8))
+            if rng.random() < 0.4:
+                acts.append(Back(rng.choice(views)))
+    acts += [Arrive(rows.file()), Run(fresh=rng.random() < 0.5)]
+    steps = [step for step in STEPS if step.partition(" ")[0] in ("commit", "write", "load", "compute")]
+    own = {*TOPIC_STEPS, *SINK_STEPS, *DELIVERY_STEPS, *POSITION_STEPS, *STATE_STEPS, *ERASING_STEPS}
+    steps = [step for step in steps if step not in own]
+    wishes = [_erasing_wish(rng, steps, rng.choice([0, 1, 2, 4, 8, 12])) for _ in range(5)]
+    return Script(seed, pipeline, tuple(acts), None, tuple(wishes), rng.choice([0, 5]))
+
+
+#: Of thirty seeds these edit a project again and again; and the queries that its views may get.
+_EDITING = (21, 27)
+_QUERIES = ("hopping", "sorted", "tumbling", "visits")
 #: Of thirty seeds these erase rows; and what an erasure does beside its own steps.
 _ERASING = (22, 26, 29)
 _ALONGSIDE = ("commit log", "commit view", "write data", "read data", "compute task")
@@ -320,7 +350,7 @@ def _edits(rng: Random, pipeline: Pipeline) -> Edits:
     """Of the definitions of a project."""
     read = ["amount"] if "measured" in pipeline.views else []
     views = [] if pipeline.delivers or pipeline.views[0] in JOINS else pipeline.views
-    return Edits(rng, read, views, ("hopping", "sorted", "tumbling", "visits"))
+    return Edits(rng, read, views, _QUERIES)
 
 
 def _awakening(rng: Random, messages: Messages) -> Sequence[Act]:

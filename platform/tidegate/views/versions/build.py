@@ -330,12 +330,21 @@ class VersionBuild:
             raise
 
 
-def clear_left(context: Context, view: View) -> None:
-    """Remove what a process that was killed behind the swap has left, and a version that was given up, of a view that
-    needs none. Somebody else who is at work on it is let alone."""
+def is_left(context: Context, view: View, before: float | None = None) -> bool:
+    """Whether something is there that a process has left which was killed behind the swap, or of a version that was
+    given up. `view`: as it is declared; `before`: only what was begun before, seconds since the epoch; None: at any
+    time."""
     beside = context.opened(next_of(view.name))
-    # What is stored is of the declared definition, so a version of another one was given up.
+    # Of the declared definition it is continued.
     if beside is None or (context.is_building(view.name) and is_of_view(view, beside.properties())):
+        return False
+    mark = VersionInBuilding.of_text(beside.property(BUILDING))
+    return before is None or mark is None or datetime.fromisoformat(mark.started).timestamp() < before
+
+
+def clear_left(context: Context, view: View, before: float | None = None) -> None:
+    """Remove what `is_left` of a view that needs none. Somebody else who is at work on it is let alone."""
+    if not is_left(context, view, before):
         return
     try:
         with context.lease(view.name, NEXT):
