@@ -381,3 +381,20 @@ def test_the_settings_of_services_that_no_test_runs_are_accepted_as_they_are_wri
     for given in (storage.spark_conf(), storage.pyiceberg_properties()):
         own = {name.removeprefix("spark.sql.catalog.tidegate."): value for name, value in given.items()}
         assert {"rest.sigv4-enabled": "true", "rest.signing-name": "glue"}.items() <= own.items()
+
+
+def test_a_rest_catalog_has_no_table_of_the_name_of_a_metadata_table(tmp_path: Path) -> None:
+    """Iceberg's client would look for the files of a table `main`, which servers call a malformed request."""
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "resources").mkdir()
+    create = "CREATE TABLE Files (ts TIMESTAMP) APPEND ONLY"
+    (tmp_path / "assets" / "a.sql").write_text(f"{create};\n")
+    assert Project.load(tmp_path).catalog().names() != []
+    (tmp_path / "resources" / "local.yaml").write_text("warehouse: {catalog: {type: rest, uri: https://c}}\n")
+    for refused in (
+        Project.load(tmp_path).catalog,
+        lambda: Project.load(tmp_path).save_definition("Files", create),
+    ):
+        with pytest.raises(TidegateError) as caught:
+            refused()
+        assert (caught.value.code, caught.value.hint) == ("TG607", "give it another name, such as Files_1")

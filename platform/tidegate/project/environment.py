@@ -7,12 +7,34 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from tidegate.errors import Location, TidegateError
 from tidegate.project.reading.sizes import Bytes
 from tidegate.project.reading.strict import ScalarText, StrictModel, Text, refuse
 from tidegate.project.reading.variables import Expanded
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+#: What Iceberg shows of a table, by the names under which its clients ask for it.
+_METADATA_TABLES = frozenset(
+    [
+        "all_data_files",
+        "all_delete_files",
+        "all_entries",
+        "all_files",
+        "all_manifests",
+        "data_files",
+        "delete_files",
+        "entries",
+        "files",
+        "history",
+        "manifests",
+        "metadata_log_entries",
+        "partitions",
+        "position_deletes",
+        "refs",
+        "snapshots",
+    ]
+)
 
 
 class SparkSettings(StrictModel):
@@ -89,6 +111,17 @@ class CatalogSettings(StrictModel):
                 hint="set type to jdbc or rest; Glue, Hive and Nessie have a REST endpoint",
             )
         return self
+
+    def require_name(self, name: str, location: Location | None = None) -> None:
+        """TG607 for an object whose table a REST catalog may not find. Asked for `main.files`, Iceberg's client looks
+        for the files of a table `main` that is in no namespace, and servers call that a malformed request."""
+        if self.type == "rest" and name.lower() in _METADATA_TABLES:
+            raise TidegateError(
+                "TG607",
+                f'"{name}" can\'t be in a rest catalog: it is the name of a metadata table of Iceberg',
+                hint=f"give it another name, such as {name}_1",
+                location=location,
+            )
 
 
 class StorageSettings(StrictModel):

@@ -163,6 +163,9 @@ class Project:
         texts = {self._definition(name): sql for name, sql in (instead or {}).items()}
         files = [(name, texts.get(self.root / name, text)) for name, text in self.assets(problems)]
         catalog = load_catalog(files, schema_reader(self.root), problems, self.reach)
+        for one in (*catalog.relations, *catalog.views, *catalog.sinks):
+            with problems.caught(one.name):
+                self.env.warehouse.catalog.require_name(one.name, one.location)
         annotate(catalog, problems, self.variables)
         return catalog
 
@@ -175,7 +178,8 @@ class Project:
 
     def save_definition(self, name: str, sql: str) -> Path:
         """Keep the CREATE statement of an interactively made `name`, so that later sessions of this environment know
-        it."""
+        it. Raises TG607 for a name that the environment's catalog can't have."""
+        self.env.warehouse.catalog.require_name(name)
         private_folder(self._definitions)
         target = self._definition(name)
         # Written beside and renamed: a killed process leaves either the old text or the new.
