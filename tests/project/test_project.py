@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,17 @@ def test_assets_come_in_a_fixed_order_then_definitions(tmp_path: Path) -> None:
     assert project.drop_definition("made up$")
     assert not project.drop_definition("made up$")
     assert len(project.assets()) == 3
+
+
+def test_threads_that_define_the_same_name_leave_one_of_their_texts(tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    project, texts = Project.load(tmp_path), [f"CREATE TABLE t (c{n} INT)" for n in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(20):
+            files = {*threads.map(lambda text: project.save_definition("t", text), texts)}
+    (file,) = files
+    assert file.read_text().removesuffix(";\n") in texts
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
 def test_X3_what_a_statement_makes_belongs_to_its_environment(tmp_path: Path) -> None:

@@ -78,7 +78,8 @@ REVIEWED: dict[str, dict[str, str]] = {
         "ingest/sources/replay.py": "….read.schema ….write.mode",
     },
     "Reads the project's definitions when it is opened, before anything is asked of the outside.": {
-        "project/disk.py": "tempfile.TemporaryFile tempfile.gettempdir ….exists ….mkdir",
+        "project/disk.py": "tempfile.TemporaryFile tempfile.gettempdir uuid.uuid4 ….exists ….mkdir ….replace ….unlink "
+        "….write_text",
         "project/expectations.py": "….glob ….read_text",
         "project/folder.py": "os.path.abspath ….expanduser ….glob ….is_dir",
         "project/java.py": "shutil.which subprocess.run",
@@ -86,8 +87,8 @@ REVIEWED: dict[str, dict[str, str]] = {
         "project/jobs/jobs.py": "….glob",
         "project/jobs/maintenance.py": "….is_file",
         "project/lint.py": "….exists ….is_file",
-        "project/project.py": "os.getcwd os.getpid os.path.abspath shutil.rmtree tempfile.mkdtemp ….expanduser "
-        "….glob ….is_dir ….is_file ….mkdir ….read_text ….replace ….rglob ….unlink ….write_text",
+        "project/project.py": "os.getcwd os.path.abspath shutil.rmtree tempfile.mkdtemp ….expanduser "
+        "….glob ….is_dir ….is_file ….mkdir ….read_text ….replace ….rglob ….unlink",
         "project/reading/yamlfile.py": "….read_text",
         "project/schemas.py": "tempfile.TemporaryDirectory ….is_file ….read_bytes",
     },
@@ -96,7 +97,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "store/sqlite_catalog.py": "sqlite3.connect ….is_file",
     },
     "Moves a catalog: a command of its own, which no run contains, and which is tested by being repeated.": {
-        "project/edit.py": "os.getpid ….exists ….mkdir ….read_text ….replace ….write_text",
+        "project/edit.py": "….exists ….mkdir ….read_text",
     },
     "Starts and watches the JVM, which tests without one do not have.": {
         "jvm/attempts.py": "_jvm tidegate.jvm.java.java_class",
@@ -132,8 +133,8 @@ REVIEWED: dict[str, dict[str, str]] = {
         "store/folder_catalog.py": "….glob ….is_dir ….is_file ….read_text",
         "store/metadata.py": "pyarrow.parquet.ParquetFile pyiceberg.catalog.load_catalog ….is_dir ….iterdir",
         "store/status.py": "datetime.datetime.now",
-        "store/writers.py": "fcntl.flock open os.kill os.sysconf socket.gethostname ….glob ….read_text ….replace "
-        "….stat ….unlink ….write_text",
+        "store/writers.py": "fcntl.flock open os.kill os.sysconf socket.gethostname ….glob ….read_text ….stat "
+        "….unlink",
     },
     "Fresh processes in which a row that ends its worker is narrowed down (X2); tests of their own end them.": {
         "tasks/crashes/crashes.py": "mmap.mmap os._exit os.dup os.dup2 os.fdopen os.fork os.waitpid subprocess.Popen",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from tidegate.alerts.state import State
 from tidegate.project import Project
-from tidegate.project.disk import private_folder
+from tidegate.project.disk import private_folder, write_whole
 
 
 @dataclass(frozen=True)
@@ -25,12 +24,10 @@ class Journal:
 def write_journal(project: Project, sensor: str, state: State, now: datetime) -> None:
     """Keep it. Does nothing where the project's folder can't be written: sensors may run elsewhere."""
     folder = _folder(project)
-    fresh = folder / f".{sensor}.{os.getpid()}"
     document = {"at": now.isoformat(timespec="seconds"), "state": state.to_json()}
     try:
         private_folder(folder)
-        fresh.write_text(json.dumps(document), encoding="utf-8")
-        fresh.replace(folder / f"{sensor}.json")
+        write_whole(folder / f"{sensor}.json", json.dumps(document))
     except OSError:
         return
 

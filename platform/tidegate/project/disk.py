@@ -1,4 +1,5 @@
-"""Folders that are their owner's alone, and what disks and file systems refuse as errors that say what to do."""
+"""Folders that are their owner's alone, files that are there as a whole or not at all, and what disks and file systems
+refuse as errors that say what to do."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import errno
 import os
 import re
 import tempfile
+import uuid
 from pathlib import Path
 
 from tidegate.errors import Location, TidegateError
@@ -53,6 +55,17 @@ def private_folder(folder: Path) -> Path:
     for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that whoever reads it sees the old text or the new one: also where the process is killed, or
+    threads write the same file. Raises OSError."""
+    fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def temporary_space(folder: str | None = None, make: bool = False) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tidegate.errors import TidegateError
+from tidegate.project.disk import write_whole
 
 
 def write_catalog(file: Path, catalog: dict[str, str]) -> None:
@@ -31,10 +31,7 @@ def write_catalog(file: Path, catalog: dict[str, str]) -> None:
             "TG605", f"the catalog can't be written into {file}", hint=f"write it below warehouse: {given}"
         )
     file.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside and renamed: a killed process leaves either the old text or the new.
-    fresh = file.with_name(f".{file.name}.{os.getpid()}")
-    fresh.write_text(changed, encoding="utf-8")
-    fresh.replace(file)
+    write_whole(file, changed)
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tidegate.errors import FAIL_FAST, Location, Problems, TidegateError, did_you_mean
-from tidegate.project.disk import private_folder, temporary_space
+from tidegate.project.disk import private_folder, temporary_space, write_whole
 from tidegate.project.environment import AllowSettings, Environment
 from tidegate.project.folder import is_project
 from tidegate.project.owner import Owner
@@ -182,10 +182,7 @@ class Project:
         self.env.warehouse.catalog.require_name(name)
         private_folder(self._definitions)
         target = self._definition(name)
-        # Written beside and renamed: a killed process leaves either the old text or the new.
-        fresh = target.with_name(f".{target.name}.{os.getpid()}")
-        fresh.write_text(sql.rstrip().rstrip(";") + ";\n", encoding="utf-8")
-        fresh.replace(target)
+        write_whole(target, sql.rstrip().rstrip(";") + ";\n")
         return target
 
     def is_interactive(self, name: str) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
-from tidegate.project.disk import private_folder
+from tidegate.project.disk import private_folder, write_whole
 
 #: A process that is older than its lock by less than this many seconds less could be its holder: clocks are coarse.
 _COARSE = 2.0
@@ -164,10 +164,7 @@ class LiveRecordFile:
         """The process has something else to tell. Raises OSError."""
         with self._lock:
             self._record = replace(self._record, **facts)
-            # Nobody reads half of it.
-            fresh = self._path.with_suffix(".new")
-            fresh.write_text(json.dumps(asdict(self._record)), "utf-8")
-            fresh.replace(self._path)
+            write_whole(self._path, json.dumps(asdict(self._record)))
 
     def remove(self) -> None:
         """The process ends."""
