@@ -11,6 +11,7 @@ from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.jvm.java import java_class
 from tidegate.jvm.within import active
+from tidegate.project.catalog_failures import causes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -157,12 +158,8 @@ class SparkUpkeep:
         self.table.current()
 
     def is_conflict(self, error: Exception) -> bool:
-        java = getattr(error, "java_exception", None)
-        while java is not None:
-            if java.getClass().getSimpleName() in _CONFLICTS:
-                return True
-            java = java.getCause()
-        return False
+        found = causes(getattr(error, "java_exception", None))
+        return any(cause.getClass().getSimpleName() in _CONFLICTS for cause in found)
 
     @contextmanager
     def _actions(self) -> Iterator[Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.jvm.failures import spark_message
 from tidegate.jvm.within import active
+from tidegate.project.catalog_failures import causes
 from tidegate.project.storage import CATALOG, Storage
 
 if TYPE_CHECKING:
@@ -49,9 +50,7 @@ def load_catalog(spark: SparkSession, storage: Storage) -> None:
 
 def _state(error: Exception) -> str:
     """The SQLSTATE of the database's error that an exception of the JVM comes from; empty without one."""
-    java: Any = getattr(error, "java_exception", None)
-    while java is not None:
-        if str(java.getClass().getName()).startswith(("java.sql.", "org.postgresql.")):
-            return str(java.getSQLState())
-        java = java.getCause()
+    for cause in causes(getattr(error, "java_exception", None)):
+        if str(cause.getClass().getName()).startswith(("java.sql.", "org.postgresql.")):
+            return str(cause.getSQLState())
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tidegate.errors import Location, TidegateError
@@ -24,6 +25,13 @@ NO_ANSWER = frozenset({"TG620", "TG623", "TG624"})
 UNANSWERED = (_UNKNOWN, *_SILENT)
 
 
+def causes(java: Any) -> Iterator[Any]:
+    """An exception of the JVM, and those that it comes from; nothing of None."""
+    while java is not None:
+        yield java
+        java = java.getCause()
+
+
 def unanswered(java: Any, location: Location | None = None) -> TidegateError:
     """TG620 for a commit of which its catalog has said neither yes nor no."""
     return TidegateError(
@@ -36,38 +44,33 @@ def unanswered(java: Any, location: Location | None = None) -> TidegateError:
 
 def catalog_failure(java: Any, location: Location | None = None) -> TidegateError | None:
     """TG620 if an exception of the JVM, or one that it comes from, says that a catalog gave no usable answer."""
-    while java is not None:
-        name = str(java.getClass().getName())
+    for cause in causes(java):
+        name = str(cause.getClass().getName())
         short = name.rpartition(".")[2] if name.startswith(_ICEBERG) else ""
         if short == _UNKNOWN:
-            return unanswered(java, location)
+            return unanswered(cause, location)
         if short in _SILENT:
             return TidegateError(
                 "TG620",
-                f"the catalog does not answer: {_said(java)}",
+                f"the catalog does not answer: {_said(cause)}",
                 hint="check warehouse.catalog of the environment, and run again: what was committed is kept",
                 location=location,
             )
         if short in _REFUSING:
             return TidegateError(
                 "TG620",
-                f"the catalog refuses the login: {_said(java)}",
+                f"the catalog refuses the login: {_said(cause)}",
                 hint="check the login under warehouse.catalog.properties of the environment, and run again: "
                 "what was committed is kept",
                 location=location,
             )
-        java = java.getCause()
     return None
 
 
 def lacks_namespace(error: Exception) -> bool:
     """Whether an exception of the JVM says that the namespace of a table is not in its catalog."""
-    java: Any = getattr(error, "java_exception", None)
-    while java is not None:
-        if str(java.getClass().getSimpleName()) == "NoSuchNamespaceException":
-            return True
-        java = java.getCause()
-    return False
+    found = causes(getattr(error, "java_exception", None))
+    return any(str(cause.getClass().getSimpleName()) == "NoSuchNamespaceException" for cause in found)
 
 
 def _said(java: Any) -> str:

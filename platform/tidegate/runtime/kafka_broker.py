@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import Location, TidegateError
 from tidegate.jvm.java import java_class
+from tidegate.project.catalog_failures import causes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,10 +125,9 @@ class KafkaTopic:
     def _explained(self, java: Any) -> TidegateError:
         names: list[str] = []
         said = ""
-        while java is not None and len(names) < 10:
-            names.append(java.getClass().getSimpleName())
-            said = str(java.getMessage() or names[-1])
-            java = java.getCause()
+        for cause in islice(causes(java), 10):
+            names.append(cause.getClass().getSimpleName())
+            said = str(cause.getMessage() or names[-1])
         if "UnknownTopicOrPartitionException" in names:
             return TidegateError(
                 "TG551",
