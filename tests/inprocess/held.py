@@ -12,7 +12,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_ROWS, _LIKE = "_tidegate_rows", "_tidegate_like"
+_ROWS, _LIKE, _RENAMED = "_tidegate_rows", "_tidegate_like", "_tidegate_renamed"
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
@@ -21,7 +21,9 @@ def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
     schema, arrow = _types(rows.schema.remove_metadata())
     kept = rows.cast(arrow)
-    return held(Frame(_relation()(kept, schema.json()), spark), kept)  # type: ignore[arg-type,return-value]
+    # Told of Spark's types, the server makes a cast of each column, which costs more than most plans do without.
+    said = schema.json() if any(map(pa.types.is_time, arrow.types)) else None
+    return held(Frame(_relation()(kept, said), spark), kept)  # type: ignore[arg-type,return-value]
 
 
 def held(frame: Any, rows: pa.Table) -> Any:
@@ -71,7 +73,9 @@ def _relation() -> Any:
         """Rows that travel to the server where they are asked for."""
 
         def _serialize_table(self) -> bytes:
-            return _no_rows(self._table.schema) if _asked.for_columns else super()._serialize_table()
+            if _asked.for_columns or not self._table.num_rows:
+                return _no_rows(self._table.schema)
+            return super()._serialize_table()
 
     return Rows
 
@@ -79,8 +83,8 @@ def _relation() -> Any:
 @lru_cache(2048)
 def _no_rows(schema: pa.Schema) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema):
-        pass
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_pylist([], schema))
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
@@ -112,10 +116,10 @@ _SAME_COLUMNS = (
     "sort",
     "orderBy",
     "sortWithinPartitions",
-    "repartition",
-    "coalesce",
     "distinct",
 )
+#: Methods that change nothing here, where everything is one partition.
+_NOTHING = ("repartition", "coalesce")
 #: The columns of plans that the server has told before, by settings and plan.
 _columns: dict[tuple[str, bytes], Any] = {}
 
@@ -184,6 +188,9 @@ def _to_table(real: Any) -> Any:
 def _to_arrow(real: Any) -> Any:
     def to_arrow(frame: Any) -> Any:
         rows = rows_of(frame)
+        if rows is None and _RENAMED in vars(frame):
+            renamed, names = vars(frame)[_RENAMED]
+            return renamed.toArrow().rename_columns(names)
         if rows is None and frame._cached_schema is None and _LIKE not in vars(frame):
             # The answer says which columns it has.
             found, frame._cached_schema = frame._to_table()
@@ -200,6 +207,7 @@ def _to_df(real: Any) -> Any:
         rows, named = rows_of(frame), real(frame, *names)
         if rows is not None:
             return held(named, rows.rename_columns(list(names)))
+        vars(named)[_RENAMED] = frame, list(names)
         if frame._cached_schema is not None and len(names) == len(frame._cached_schema):
             named._cached_schema = _renamed(frame._cached_schema, names)
         return named
@@ -249,3 +257,5 @@ def answer_locally(frame: Any) -> None:
         setattr(frame, name, wrap(getattr(frame, name)))
     for name in _SAME_COLUMNS:
         setattr(frame, name, _same_columns(getattr(frame, name)))
+    for name in _NOTHING:
+        setattr(frame, name, lambda frame, *_: frame)
