@@ -21,8 +21,10 @@ def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
     schema, arrow = _types(rows.schema.remove_metadata())
     kept = rows.cast(arrow)
-    # Told of Spark's types, the server makes a cast of each column, which costs more than most plans do without.
-    said = schema.json() if any(map(pa.types.is_time, arrow.types)) else None
+    # Told of Spark's types, the server makes a cast of each column, which costs more than most plans do without. Where
+    # no row is, functions that ask for a constant would be asked, and find none.
+    needed = not kept.num_rows or any(map(pa.types.is_time, arrow.types))
+    said = schema.json() if needed else None
     return held(Frame(_relation()(kept, said), spark), kept)  # type: ignore[arg-type,return-value]
 
 
@@ -73,9 +75,7 @@ def _relation() -> Any:
         """Rows that travel to the server where they are asked for."""
 
         def _serialize_table(self) -> bytes:
-            if _asked.for_columns or not self._table.num_rows:
-                return _no_rows(self._table.schema)
-            return super()._serialize_table()
+            return _no_rows(self._table.schema) if _asked.for_columns else super()._serialize_table()
 
     return Rows
 
