@@ -11,7 +11,9 @@ from tests.conftest import Workbench
 from tests.evolve.test_apply import shown
 from tests.inprocess.failpoints import Failpoints, Killed
 from tidegate.errors import TidegateError
+from tidegate.evolve.planning import planned
 from tidegate.plan.column_changes import CHANGES, steps
+from tidegate.session.apply import apply
 from tidegate.session.session import Session
 from tidegate.tables.lives import state_identifier
 
@@ -99,6 +101,28 @@ def test_R2_killed_between_log_and_state_the_next_run_continues(workbench: Workb
     assert {(0, "before"), (1, "before")} <= seen
     assert _stands(session) == (1, "after")
     assert shown(session, "SELECT note, id, size, old_extra, extra FROM shops") == [(None, 1, 5, 7, None)]
+
+
+def test_E7_apply_completes_what_was_interrupted_before_it_builds_a_view_from_it(
+    workbench: Workbench,
+) -> None:
+    session = opened(workbench, TTL, BEFORE)
+    session.execute("INSERT INTO shops VALUES (1, 'berlin', 5, 7, '2026-01-01 12:00:00')")
+    point = 0
+    while _stands(session) != (1, "before"):
+        session = opened(workbench, TTL, AFTER)
+        with pytest.raises(Killed), Failpoints(point).armed():
+            session.run()
+        point += 1
+    view = "CREATE MATERIALIZED VIEW sizes AS SELECT window_end, sum(size) AS s FROM TUMBLE(shops, ts, INTERVAL '1 day')"
+    session = opened(workbench, TTL, AFTER, f"{view} GROUP BY window_end EMIT ON WINDOW CLOSE;")
+    (shops, sizes) = planned(session.project, session.catalog)
+    assert (shops.name, shops.effect, sizes.effect) == ("shops", "in place", "new")
+    assert shops.what == ("a change of its columns, which was interrupted, is completed",)
+    apply(session)
+    assert _stands(session) == (1, "after")
+    assert session.table("sizes").collect() == []
+    assert {one.effect for one in planned(session.project, session.catalog)} == {"unchanged"}
 
 
 def _stands(session: Session) -> tuple[int, str]:

@@ -8,7 +8,10 @@ from datetime import datetime
 import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
 
+from tests.simulate.checks.topic_check import SourceTopic
+from tests.simulate.checks.wrong import Wrong
 from tests.simulate.scripts.erasures import Erase
+from tests.simulate.world.broker import SOURCE_TOPIC, SimulatedBroker
 from tests.simulate.world.workers import TaskError
 from tidegate.errors import TidegateError
 from tidegate.maintenance.erase import erase
@@ -57,6 +60,30 @@ def take_out(act: Erase, session: Session) -> None:
     session.confirm = lambda what: True
     where = None if act.resumes else act.where
     erase(session, "events", where, keep_aggregates=act.keeps)
+
+
+def is_loss(error: Exception, source: SourceTopic | None) -> bool:
+    """Whether it says, rightly, that messages of a topic were gone before they were read."""
+    if source is None or source.topic.record or not source.lost():
+        return False
+    return isinstance(error, TidegateError) and error.code == "TG552"
+
+
+def restore(session: Session, source: SourceTopic | None, broker: SimulatedBroker) -> None:
+    """TG552 stays until there is again what a topic has lost, where that is not recorded as a gap."""
+    if source is None or source.topic.record:
+        return
+    lost = source.lost()
+    try:
+        session.run()
+    except TidegateError as error:
+        # (What a plan without a commit would read is known once this run has committed it.)
+        if error.code != "TG552" or not source.lost():
+            raise
+        broker.restore(SOURCE_TOPIC)
+    else:
+        if lost:
+            raise Wrong("TG552: messages are gone that were not read, and a run says nothing of it")
 
 
 def told(error: BaseException) -> str:

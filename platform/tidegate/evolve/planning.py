@@ -117,6 +117,10 @@ def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
             )
         planning.evolutions[relation.name] = wanted
         what.insert(0, wanted.text)
+    state = planning.table(f"{relation.name}$state") if relation.primary_key else None
+    if state is not None and state.properties.get("tidegate.identity") != stored:
+        # The log has been changed, and the run ended before its rows were (E7).
+        what.insert(0, "a change of its columns, which was interrupted, is completed")
     effect: Effect = "in place" if what else "unchanged"
     command = "tidegate run" if what else None
     rows = 0 if what else None

@@ -117,6 +117,13 @@ class World:
             InProcessUpkeep(None, opened).compact(least_files=2)  # type: ignore[arg-type]
             return self.catalog.newest(table) is not before
 
+    def cleaned(self) -> bool:
+        """Whether rows of the table WITH TTL have expired and were cleaned up (T3)."""
+        state = self.catalog.newest((self.namespace, "events$state"))
+        snapshot = None if state is None else state.current_snapshot()
+        said = None if snapshot is None else snapshot.summary
+        return said is not None and "tidegate.cleaned" in said.additional_properties
+
     def define(self, sql: str) -> None:
         """Somebody edits the definitions."""
         (self.root / "assets" / "all.sql").write_text(sql)
