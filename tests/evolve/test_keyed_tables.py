@@ -114,8 +114,9 @@ def test_E7_apply_completes_what_was_interrupted_before_it_builds_a_view_from_it
         with pytest.raises(Killed), Failpoints(point).armed():
             session.run()
         point += 1
-    view = "CREATE MATERIALIZED VIEW sizes AS SELECT window_end, sum(size) AS s FROM TUMBLE(shops, ts, INTERVAL '1 day')"
-    session = opened(workbench, TTL, AFTER, f"{view} GROUP BY window_end EMIT ON WINDOW CLOSE;")
+    view = "CREATE MATERIALIZED VIEW sizes AS SELECT window_end, sum(size) AS s"
+    windows = "FROM TUMBLE(shops, ts, INTERVAL '1 day') GROUP BY window_end EMIT ON WINDOW CLOSE"
+    session = opened(workbench, TTL, AFTER, f"{view} {windows};")
     (shops, sizes) = planned(session.project, session.catalog)
     assert (shops.name, shops.effect, sizes.effect) == ("shops", "in place", "new")
     assert shops.what == ("a change of its columns, which was interrupted, is completed",)
