@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from tidegate.watermark import TimeKind
 
 Effect = Literal["unchanged", "new", "in place", "new version", "refused"]
-#: What to do if the earlier results can't be kept.
-_KEEPS_PAST = (
-    "undo the change; or give a changed column, or the new definition, another name; or DROP the view and run"
-)
 #: Set by a rebuild of a view below, where the commits of this one do not say what they have read.
 _STALE = "tidegate.stale"
 
@@ -139,7 +135,7 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     past = _past(planning, view, table)
     if past is not None and past.refused is not None:
         return PlannedChange(
-            view.name, "view", "refused", (why, past.refused), readers=readers, command=_KEEPS_PAST
+            view.name, "view", "refused", (why, past.refused), readers=readers, command=past.remedy
         )
     command = f"tidegate apply {view.name.partition('$')[0]}"
     what, valid = [why], None

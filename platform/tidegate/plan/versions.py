@@ -212,11 +212,15 @@ def cuts(files: list[tuple[int, int]], least_rows: int, at_most: int) -> tuple[t
 class KeptPast:
     """What a new version of a view keeps of the current one, because the rows behind it are gone (E5): the results that
     end at or before `upto` (ticks). `columns`: by the name of each new column that of the current one, None where it
-    has none. `refused`: why it can't, in words."""
+    has none. `refused`: why it can't, in words, and `remedy`: what to do then."""
 
     upto: int
     columns: Mapping[str, str | None]
     refused: str | None = None
+    remedy: str = (
+        "undo the change; or give a changed column, or the new definition, another name; or DROP the view and run "
+        "again: it then begins at the oldest rows that are kept"
+    )
 
     @property
     def valid_from(self) -> int:
@@ -242,7 +246,7 @@ def kept_past(
             f'rows of "{unknown}" are beyond their retention, and it is not known which results of the new query '
             "need them"
         )
-        return KeptPast(0, {}, why)
+        return KeptPast(0, {}, why, "undo the change: under another name, too, such a query needs all rows")
     if upto is None or frontier is None:
         return None
     if not TimeKind[said.get("tidegate.time-kind") or view.kind.name].same_ticks(view.kind):

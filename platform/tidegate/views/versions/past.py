@@ -60,8 +60,7 @@ def past_of(context: Context, view: View, current: StoredTable) -> KeptPast | No
         raise TidegateError(
             "TG543",
             f'a new version of "{view.name}" can\'t begin: {past.refused}',
-            hint="undo the change; or give a changed column another name; or give the new definition another name; or "
-            f'DROP "{view.name}" and run again: the view then begins at the oldest rows that are kept',
+            hint=past.remedy,
             location=view.location,
         )
     return past
