@@ -92,6 +92,26 @@ def test_E5_a_version_that_never_gets_there_says_what_it_waits_for(
     assert caught.value.code == "TG502"
 
 
+def test_E5_C2_a_version_of_longer_windows_does_not_wait_for_their_end(workbench: Workbench) -> None:
+    session = opened(workbench, "count(*)")
+    inserted(session, "00:00", "02:30")
+    session.run()
+    workbench.assets(v=HOURS.format(what="count(*)", emit=CLOSE).replace("1 hour", "1 day"))
+    version = begun(workbench.session())
+    version.advance()
+    # The current version goes on. No day ends there, so no tick of the next version says that it has come as far.
+    inserted(session, "03:30")
+    session.run()
+    stood = version.current.current().integer("tidegate.frontier")
+    finish(version)
+    assert version.current.current().integer("tidegate.frontier") == stood
+    assert values(workbench.session(), "v") == []
+    session = workbench.session()
+    session.execute("INSERT INTO t VALUES ('a', 5, '2026-01-02 00:30:00')")
+    session.run()
+    assert values(session, "v") == [3]
+
+
 def test_E5_a_build_that_was_given_up_goes(workbench: Workbench) -> None:
     session = opened(workbench, "count(*)")
     inserted(session, "00:00", "02:00")

@@ -46,9 +46,11 @@ WEIGHTS = {
     **dict.fromkeys(("delete metadata", "commit state", "write staging"), 6),
     **dict.fromkeys(("fetch sink", "move delivery"), 7),
     "delete data": 16,
-    "look erasing": 0.4,
-    **dict.fromkeys(("read erasing", "delete erasing"), 1.7),
-    **dict.fromkeys(("list erasing", "move erasing"), 1.2),
+    "look erasing": 0.5,
+    "write erasing": 0.8,
+    "list erasing": 1.2,
+    **dict.fromkeys(("read erasing", "move erasing"), 1.5),
+    "delete erasing": 3,
 }
 TOPIC_STEPS, SINK_STEPS = ("ask topic", "fetch topic"), ("ask sink", "fetch sink", "send sink")
 #: Steps that histories pass, for which faults are wished: each pair of a step and a fault is to be met often enough.

@@ -22,7 +22,7 @@ from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import is_of_view
 from tidegate.iceberg.protocol import AMENDMENTS
 from tidegate.iceberg.versions.swap import BuiltVersion, VersionStart, VersionSwap
-from tidegate.plan.closing import commits
+from tidegate.plan.closing import closes_anything, commits
 from tidegate.plan.column_changes import other_columns
 from tidegate.plan.gaps import same_scale
 from tidegate.plan.stages import rebuild_stages
@@ -259,9 +259,10 @@ class VersionBuild:
         """Whether readers would go back by a swap (E5): in time, or, where no time of both can be compared, because it
         has not read all that there is (O1). `base`: the current version; `newest`: the next one."""
         view = self._view
-        stood, own = base.integer("tidegate.frontier"), newest.integer("tidegate.frontier")
         if view.clock is not None and self._kind().same_ticks(view.kind):
-            return stood is not None and (own is None or own < stood)
+            stood, own = base.integer("tidegate.frontier"), newest.integer("tidegate.frontier")
+            # A tick that closes nothing is not committed, however far the inputs are.
+            return stood is not None and (own is None or closes_anything(view, own, stood))
         now = commits(positions(standing(self._context, view)))
         return commits(newest.summary.get("tidegate.inputs")) not in ({}, now)
 
@@ -305,6 +306,10 @@ class VersionBuild:
         # Higher than both: nobody takes this commit for one that he has seen (`protocol.stands`).
         tick = max(one.integer("tidegate.tick") or 0 for one in (base, newest)) + 1
         summary = {k: v for k, v in newest.facts.items() if k != PARTIAL} | {"tidegate.tick": str(tick)}
+        stood, own = base.integer("tidegate.frontier"), newest.integer("tidegate.frontier")
+        if own is not None and stood is not None and own < stood and self._kind().same_ticks(view.kind):
+            # Nothing ends in between, so its results are final up to there, too: no reader goes back (C2).
+            summary["tidegate.frontier"] = str(stood)
         summary |= slices_read(context.tables.open(self._beside), view)
         swap = VersionSwap.of(tag_of(current_version(before)), before, built, facts, summary)
         with self._marked_stale():
