@@ -48,15 +48,15 @@ property: java $(STAMP) ## Many more random cases than CI runs, on both runners;
 	  TIDEGATE_DECODERS_PROGRESS=.tidegate/property \
 	  $(BIN)/python -m pytest -k "property or failpoints or long_run"
 
+CONFORMANCE = $(sort $(wildcard tests/inprocess/test_conformance*.py)) tests/live/test_catalog_lease.py
+
 catalogs: java postgres $(STAMP) ## The suite of the port to stored tables, two drivers, leases, changes of columns and amendments, on Spark, in every catalog, and on S3 (half an hour)
 	@for catalog in sqlite postgres rest rest-s3; do TIDEGATE_TEST_CATALOG=$$catalog $(BIN)/python -m pytest \
-	  tests/inprocess/test_conformance.py tests/inprocess/test_conformance_changes.py \
-	  tests/inprocess/test_conformance_unanswered.py tests/inprocess/test_conformance_upkeep.py \
-	  tests/inprocess/test_conformance_statements.py tests/inprocess/test_conformance_versions.py \
-	  tests/iceberg/test_catalogs.py tests/views/test_amend.py \
-	  tests/evolve/test_sources.py \
+	  $(CONFORMANCE) tests/iceberg/test_catalogs.py tests/views/test_amend.py tests/evolve/test_sources.py \
 	  tests/evolve/test_apply.py::test_E2_a_column_that_is_renamed_and_another_of_its_old_name_keep_their_values \
-	  tests/live/test_catalog_lease.py || exit 1; done
+	  || exit 1; done
+	@for catalog in sqlite-s3 postgres-s3; do \
+	  TIDEGATE_TEST_CATALOG=$$catalog $(BIN)/python -m pytest $(CONFORMANCE) || exit 1; done
 	@TIDEGATE_TEST_CATALOG=postgres $(BIN)/python -m pytest tests/iceberg/test_lost_answers.py
 
 simulate: $(STAMP) ## Random histories of crashes, conflicts and lost answers (SEEDS=20000); goes on where it was stopped

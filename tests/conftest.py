@@ -42,7 +42,7 @@ if CLASSES.is_dir():
 
 
 #: What needs a server of its own, and is of `make catalogs`.
-collect_ignore = [] if catalogs.chosen() == "postgres" else ["iceberg/test_lost_answers.py"]
+collect_ignore = [] if catalogs.kind() == "postgres" else ["iceberg/test_lost_answers.py"]
 
 
 @pytest.fixture(scope="session")

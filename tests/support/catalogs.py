@@ -1,5 +1,5 @@
-"""Which catalog the projects of tests have on Spark: `TIDEGATE_TEST_CATALOG=sqlite|postgres|rest|rest-s3`, else a
-folder. With `rest-s3` all tables are on S3.
+"""Which catalog the projects of tests have on Spark: `TIDEGATE_TEST_CATALOG=sqlite|postgres|rest`, else a folder. With
+`-s3` behind it (`rest-s3`) all tables are on S3.
 
 `make catalogs` plays the conformance suite and what stands on it with each.
 """
@@ -38,6 +38,15 @@ def chosen() -> str | None:
     return os.environ.get(_VARIABLE)
 
 
+def _on_s3() -> bool:
+    return (chosen() or "").endswith("-s3")
+
+
+def kind() -> str:
+    """Of the chosen catalog, wherever its tables are; empty for a folder."""
+    return (chosen() or "").removesuffix("-s3")
+
+
 def warehouse(file: Path | None = None) -> dict[str, Any]:
     """The `warehouse:` of a new project, empty for a folder: nobody else's tables are in it. `file`: where SQLite's is,
     if not in the project."""
@@ -45,17 +54,21 @@ def warehouse(file: Path | None = None) -> dict[str, Any]:
     if found is None:
         return {}
     settings: dict[str, Any] = {"catalog": found}
-    if chosen() == "rest-s3":
-        bucket = str(found["uri"]).rpartition("/")[2]
-        settings |= {"path": f"s3://{bucket}/tidegate", "storage": settings_of(_REST[0].s3 or "")}
+    if _on_s3():
+        (url,) = _S3
+        if kind() == "rest":  # which has made a bucket for it
+            bucket = str(found["uri"]).rpartition("/")[2]
+        else:
+            bucket = f"bucket{next(_NUMBERS)}"
+            make_bucket(storage_on(url), bucket)
+        settings |= {"path": f"s3://{bucket}/tidegate", "storage": settings_of(url)}
     return settings
 
 
 def _catalog(file: Path | None) -> dict[str, Any] | None:
-    kind = chosen()
-    if kind == "sqlite":
+    if kind() == "sqlite":
         return {"type": "jdbc", "uri": f"jdbc:sqlite:{file or '.tidegate/warehouse/catalog.db'}"}
-    if kind == "postgres":
+    if kind() == "postgres":
         name = f"project{next(_NUMBERS)}"
         _execute(f"CREATE DATABASE {name}")
         login = {"jdbc.user": USER, "jdbc.password": f"${{{_PASSWORD}}}"}
@@ -64,9 +77,9 @@ def _catalog(file: Path | None) -> dict[str, Any] | None:
             "uri": f"jdbc:postgresql://{HOST}:{server_port()}/{name}",
             "properties": login,
         }
-    if kind in _ON_REST:
+    if kind() == "rest":
         return _REST[0].project()
-    assert kind is None, kind
+    assert chosen() is None, chosen()
     return None
 
 
@@ -100,11 +113,9 @@ class RestServer:
         del os.environ[CREDENTIAL]
 
 
-#: The one of the chosen catalog, while `catalog_server` is there.
+#: The one of the chosen catalog, and the URL of the S3 server, while `catalog_server` is there.
 _REST: list[RestServer] = []
-
-
-_ON_REST = ("rest", "rest-s3")
+_S3: list[str] = []
 
 
 @contextmanager
@@ -127,12 +138,11 @@ _TOKEN_SECONDS = 4
 
 def packages() -> list[str]:
     """What Spark needs for it, beyond what every Spark has."""
-    if chosen() == "rest-s3":
-        return storage_on("http://nobody").packages()
-    if chosen() != "postgres":
-        return []
-    settings = CatalogSettings(type="jdbc", uri="jdbc:postgresql://nobody/asks")
-    return Storage(Path("/"), Warehouse(catalog=settings)).packages()
+    found = storage_on("http://nobody").packages() if _on_s3() else []
+    if kind() == "postgres":
+        settings = CatalogSettings(type="jdbc", uri="jdbc:postgresql://nobody/asks")
+        found += Storage(Path("/"), Warehouse(catalog=settings)).packages()
+    return found
 
 
 @cache
@@ -143,20 +153,24 @@ def server_port() -> int:
 
 @pytest.fixture(scope="session")
 def catalog_server() -> Iterator[None]:
-    """The server that the chosen catalog is in, if it is in one."""
-    if chosen() in _ON_REST:
-        with ExitStack() as running:
-            s3 = running.enter_context(s3_server()) if chosen() == "rest-s3" else None
+    """The servers that the chosen catalog and its tables are in, if they are in one."""
+    with ExitStack() as running:
+        if kind() == "postgres":
+            running.enter_context(_postgres())
+        if _on_s3():
             os.environ["S3_SECRET"] = SECRET
-            server = running.enter_context(rest_server(s3))
+            _S3.append(running.enter_context(s3_server()))
+            running.callback(_S3.clear)
+        if kind() == "rest":
+            server = running.enter_context(rest_server(*_S3))
             server.proxy.lifetime_s = _TOKEN_SECONDS
             _REST.append(server)
-            yield
-            _REST.clear()
-        return
-    if chosen() != "postgres":
+            running.callback(_REST.clear)
         yield
-        return
+
+
+@contextmanager
+def _postgres() -> Iterator[None]:
     # The server may run as another user, who can't enter pytest's folders.
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o711)
