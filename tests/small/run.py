@@ -161,6 +161,7 @@ def play(name: str) -> Counted | str:
     import gc
 
     from tests.inprocess.session import without_a_jvm
+    from tests.simulate.works import told
     from tests.small.gate import played
 
     # Else a tenth of the time is spent on looking for garbage among what stays.
@@ -171,6 +172,9 @@ def play(name: str) -> Counted | str:
             return walk()
     except WrongError as error:
         return str(error)
+    except Exception as error:
+        # (Not every error can be sent to the process that asks.)
+        return f"a run failed as none may: {told(error)}"
 
 
 @cache

@@ -13,12 +13,13 @@ from tests.inprocess.session import without_a_jvm
 from tests.simulate import play as playing
 from tests.simulate.scripts.script import Arrive, Script
 from tests.simulate.world.outside import KILLED_AFTER, KILLED_BEFORE, LOST, Fault
-from tests.small import groups, tables
+from tests.small import groups, run, tables
 from tests.small.groups import _Crashes
 from tests.small.histories import histories
 from tests.small.judging import judged_once
 from tests.small.left import States
 from tests.small.walk import WrongError
+from tidegate.errors import TidegateError
 from tidegate.ingest.stream import PlanInbox
 
 pytestmark = pytest.mark.medium
@@ -138,3 +139,11 @@ def test_no_history_of_tables_is_left_out() -> None:
         every = [one for one in histories((0, 35), 3) if one.stands_for]
         played = [world for group in of.groups(every, 3) for world in group.worlds]  # type: ignore[attr-defined]
         assert sorted(map(repr, played)) == sorted(map(repr, every))
+
+
+def test_an_error_of_the_engine_is_what_is_wrong_with_a_portion(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise TidegateError("TG508", "somebody else writes it")
+
+    monkeypatch.setattr(run, "_portions", lambda _: [("tables: t", fails)])
+    assert "TG508: somebody else writes it" in str(run.play("tables: t"))
