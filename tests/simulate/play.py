@@ -320,11 +320,11 @@ class Play:
 
     def _end(self) -> None:
         """Faults end, and the next run makes everything good."""
-        session, source = self._last(), self.checks.source
+        session = self._last()
         try:
             if self._script.pipeline.evolves and not self._carried_out(session):
                 return
-            restore(session, source, self.world.broker)
+            restore(session, self.checks.source, self.world.broker)
             session.run()
             if not self.checks.exact:
                 amend(session)
