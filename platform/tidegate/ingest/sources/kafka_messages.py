@@ -118,6 +118,8 @@ def _short(messages: DataFrame) -> DataFrame:
         return F.coalesce(F.octet_length(column), F.lit(0))
 
     headers = F.aggregate("_headers", F.lit(0), lambda sum_, h: sum_ + length(h["key"]) + length(h["value"]))
-    fits = length(F.col("value")) + length(F.col("_key")) + F.coalesce(headers, F.lit(0)) < LONG
-    kept = [F.when(fits, F.col(name)).alias(name) for name in ("value", "_key", "_headers")]
-    return messages.select(*kept, "_partition", "_offset", "_rowtime", (~fits).alias("_long"))
+    size = length(F.col("value")) + length(F.col("_key")) + F.coalesce(headers, F.lit(0))
+    # A column of its own, so that the size is in the query once, and not once for each column that asks for it.
+    measured = messages.withColumn("_long", size >= LONG)
+    kept = [F.when(~F.col("_long"), F.col(name)).alias(name) for name in ("value", "_key", "_headers")]
+    return measured.select(*kept, "_partition", "_offset", "_rowtime", "_long")
