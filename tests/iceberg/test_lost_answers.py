@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
@@ -54,9 +55,12 @@ def proxy(spark: SparkSession) -> Iterator[Proxy]:
 
 
 def through(proxy: Proxy, workbench: Workbench) -> Session:
-    """A session that reaches its catalog by the proxy."""
+    """A session that reaches its catalog by the proxy, which sees the text of each statement: what PostgreSQL's driver
+    has asked five times, it would ask by a number."""
     file: Path = workbench.root / "resources" / "local.yaml"
-    file.write_text(file.read_text().replace(f":{catalogs.server_port()}/", f":{proxy.port}/"))
+    settings = json.loads(file.read_text().replace(f":{catalogs.server_port()}/", f":{proxy.port}/"))
+    settings["warehouse"]["catalog"]["properties"]["jdbc.prepareThreshold"] = "0"
+    file.write_text(json.dumps(settings))
     return workbench.session()
 
 

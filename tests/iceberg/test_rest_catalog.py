@@ -17,7 +17,7 @@ from tests.conftest import Workbench
 from tests.inprocess.test_conformance import EPOCH, added, made, shown
 from tests.inprocess.test_conformance_statements import merge
 from tests.support.catalogs import CREDENTIAL, RestServer, rest_server
-from tests.support.faulty_http import answer, delay, lose_answer, lose_request, truncate
+from tests.support.faulty_http import Act, answer, delay, lose_answer, lose_request, truncate
 from tests.support.rest_proxy import CLIENT, after, refuse
 from tidegate.audit.stored_files import own_tables, verify
 from tidegate.errors import TidegateError
@@ -150,6 +150,31 @@ def test_R1_a_deletion_has_happened_or_has_not_whatever_is_answered(
         assert rest.proxy.waiting == 0
         assert shown(session, identifier) == left, number
     assert 40 - len(left) >= len(LOST_IN_STATEMENTS)
+
+
+@pytest.mark.parametrize("act", [lose_answer, LOST[-1]], ids=["nothing is heard", "it is asked twice"])
+def test_R1_upkeep_whose_commit_is_not_answered_keeps_the_manifests_of_what_is_stored(
+    session: Session, rest: RestServer, act: Act
+) -> None:
+    """Iceberg's own updates would take what they have stored for another one's, and remove it."""
+    identifier = made(session)
+    table, rows = session.tables.open(identifier), [(number, "a", False) for number in range(6)]
+    for number, row in enumerate(rows):
+        added(session, table, [row], facts={EPOCH: str(number)})
+    keeper = session.tables.upkeep(identifier)
+    rest.proxy.next_commit(act)
+    assert keeper.compact() == (6, 1)
+    assert (rest.proxy.waiting, keeper.shape().files, shown(session, identifier)) == (0, 1, rows)
+    added(session, table, [(6, "b", False)], facts={EPOCH: "6"})
+    rest.proxy.next_commit(act)
+    keeper.merge_manifests()
+    assert (rest.proxy.waiting, keeper.manifests()) == (0, 1)
+    (path,) = (row.file_path for row in keeper.data_files("_window_end").where("newest = 6").collect())
+    rest.proxy.next_commit(act)
+    keeper.remove_files([path], {"tidegate.checked": "1"})
+    assert (rest.proxy.waiting, shown(session, identifier)) == (0, rows)
+    assert table.current().integer(EPOCH) == 6
+    assert table.property("tidegate.checked") == "1"
 
 
 def test_R2_a_conflict_is_one_and_a_late_answer_is_none(session: Session, rest: RestServer) -> None:

@@ -125,6 +125,8 @@ GUARDS = {
     "maintenance/upkeep.py:_Work._orphans": LEASE,
     "maintenance/upkeep.py:_Work._retire": LEASE,
     "iceberg/upkeep_table.py:SparkUpkeep._keep_bounds": LEASE,
+    "iceberg/upkeep_table.py:SparkUpkeep._one_commit": LEASE,
+    "iceberg/upkeep_table.py:SparkUpkeep._put_rewritten": LEASE,
     "iceberg/upkeep_table.py:SparkUpkeep.compact": LEASE,
     "iceberg/upkeep_table.py:SparkUpkeep.expire": LEASE,
     "iceberg/upkeep_table.py:SparkUpkeep.merge_manifests": LEASE,

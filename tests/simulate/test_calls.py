@@ -15,7 +15,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "iceberg/commit.py": "_jvm tidegate.jvm.java.java_class ….exists",
         "iceberg/own_metadata.py": "tidegate.jvm.java.java_class",
         "iceberg/planned.py": "_jvm tidegate.jvm.java.java_class",
-        "iceberg/statement.py": "_jvm tidegate.jvm.java.java_class uuid.uuid4",
+        "iceberg/statement.py": "_jvm tidegate.jvm.java.java_class uuid.uuid4 ….exists",
         "iceberg/table_commit.py": "_jvm tidegate.jvm.java.java_class",
         "iceberg/tables.py": "….read.option",
         "iceberg/upkeep_table.py": "_jvm tidegate.jvm.java.java_class",

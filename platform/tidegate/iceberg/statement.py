@@ -18,6 +18,28 @@ from tidegate.jvm.java import java_class
 
 #: Expiry removes the branch of a statement whose process has ended, once its newest snapshot is as old as this (ms).
 _LONGEST = 86_400_000
+#: How the names of these branches begin.
+_OWN = "tidegate_"
+
+
+def forget_broken(jvm: Any, table: Any) -> None:
+    """Remove the branches of statements that have lost their manifests, and their newest snapshots. A catalog's client
+    may ask for a commit twice: then Spark takes what it has stored on the branch for another one's, removes its
+    manifests, and fails. Nobody else reads the branch, but whoever reads all snapshots fails there, too."""
+    names, snapshots = [], java_class(jvm, "java.util.ArrayList")()
+    for name, ref in dict(table.refs()).items():
+        if name.startswith(_OWN) and ref.isBranch():
+            snapshot = table.snapshot(ref.snapshotId())
+            if not table.io().newInputFile(snapshot.manifestListLocation()).exists():
+                names.append(name)
+                snapshots.add(snapshot)
+    if names:
+        operations = table.operations()
+        known = operations.current()
+        change = java_class(jvm, "org.apache.iceberg.TableMetadata").buildFrom(known)
+        for name in names:
+            change = change.removeRef(name)
+        put(jvm, operations, known, change.removeSnapshots(snapshots).build())
 
 
 class StatementBranch:
@@ -25,7 +47,7 @@ class StatementBranch:
     several that belong together, begun at the snapshot `base`. No other writer has one of this `name`."""
 
     def __init__(self, table: Any, base: int) -> None:
-        self.name, self._base = f"tidegate_{uuid.uuid4().hex}", base
+        self.name, self._base = f"{_OWN}{uuid.uuid4().hex}", base
         change = table.manageSnapshots().createBranch(self.name, base)
         change.setMaxRefAgeMs(self.name, _LONGEST).commit()
 

@@ -17,7 +17,7 @@ from tidegate.jvm.java import java_class
 
 class TableCommit:
     """For whoever commits it, an update like any other (`attempt.py`). `transaction`: Iceberg's own, which collects all
-    updates of the commit, and writes no metadata. `own`: see `attempt.py`.
+    updates of the commit, and writes no metadata. `own`: see `attempt.py`. Without an update nothing is committed.
 
     Nothing is deleted, whatever the catalog answers: the manifests of an attempt that was refused may be those of a
     commit that is stored, since a client may have asked twice. Otherwise they are orphans."""
@@ -38,10 +38,23 @@ class TableCommit:
         return self
 
     def commit(self) -> None:
-        self._rows.commit()
+        if self._rows is not None:
+            self._rows.commit()
         made = self.transaction.currentMetadata()
+        if made.equals(self._known):
+            return
         self.own = int(made.currentSnapshot().snapshotId())
         put(self._jvm, self._operations, self._known, made)
+
+    def discard(self) -> None:
+        """Remove the manifests of a commit that is not stored, and never will be: whoever calls this has looked at the
+        table after the catalog had refused the commit."""
+        made, io = self.transaction.currentMetadata().currentSnapshot(), self._operations.io()
+        paths = java_class(self._jvm, "java.util.ArrayList")([made.manifestListLocation()])
+        for manifest in made.allManifests(io):
+            if manifest.snapshotId() == self.own:
+                paths.add(manifest.path())
+        java_class(self._jvm, "org.apache.iceberg.CatalogUtil").deleteFiles(io, paths, "manifest", True)
 
 
 def put(jvm: Any, operations: Any, known: Any, made: Any, names: bool = False) -> None:

@@ -7,17 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tidegate.iceberg.attempt import TRIES
 from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
+from tidegate.iceberg.statement import forget_broken
+from tidegate.iceberg.table_commit import TableCommit
 from tidegate.jvm.java import java_class
 from tidegate.jvm.within import active
-from tidegate.project.catalog_failures import causes
+from tidegate.project.catalog_failures import UNANSWERED, causes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: Iceberg keeps column bounds of so many columns by itself; the system's columns come last.
 _MANY_COLUMNS = 80
+_GUAVA = "org.apache.iceberg.relocated.com.google.common"
 _CONFLICTS = ("ValidationException", "CommitFailedException", "CommitStateUnknownException")
 
 
@@ -39,6 +43,8 @@ class SparkUpkeep:
         return 0 if current is None else int(current.allManifests(java.io()).size())
 
     def expire(self, bound: int, retain_last: int = 1) -> None:
+        # It reads the manifests of every snapshot that stays.
+        forget_broken(self._spark._jvm, self.table.java)
         self.table.java.expireSnapshots().expireOlderThan(bound).retainLast(retain_last).commit()
         self.table.current()
 
@@ -50,16 +56,55 @@ class SparkUpkeep:
         bounds: Sequence[str] = (),
     ) -> tuple[int, int]:
         self._keep_bounds(bounds)
+        commit = self._begun()
         with self._actions() as actions:
-            rewrite = actions.rewriteDataFiles(self.table.java).binPack()
+            rewrite = actions.rewriteDataFiles(self._inside(commit)).binPack()
             rewrite.option("min-input-files", str(least_files)).option("delete-file-threshold", "1")
             if target_bytes is not None:
                 rewrite.option("target-file-size-bytes", str(target_bytes))
             if rested is not None:
                 rewrite.filter(self._expression(rested))
             done = rewrite.execute()
-        self.table.current()
+        self._put_rewritten(commit)
         return done.rewrittenDataFilesCount(), done.addedDataFilesCount()
+
+    def _put_rewritten(self, commit: TableCommit) -> None:
+        """Commit rewritten files, on top of what others have committed meanwhile, if the files before are there."""
+        made, start = (
+            commit.transaction.currentMetadata().currentSnapshot(),
+            self.table.java.currentSnapshot(),
+        )
+        files: list[Any] = []
+        for left in reversed(range(TRIES)):
+            try:
+                commit.commit()
+                break
+            except Exception as error:
+                if not files:
+                    io, sets = self.table.java.io(), self._class(f"{_GUAVA}.collect.Sets")
+                    files = [
+                        sets.newHashSet(some) for some in (made.removedDataFiles(io), made.addedDataFiles(io))
+                    ]
+                if self._is_stored(commit, error):
+                    break
+                if not left or not self.is_conflict(error):
+                    raise
+            commit = self._begun()
+            update = self._inside(commit).newRewrite().validateFromSnapshot(start.snapshotId())
+            update.rewriteFiles(*files, start.sequenceNumber()).commit()
+        self.table.current()
+
+    def _is_stored(self, commit: TableCommit, error: Exception) -> bool:
+        """Whether a commit is stored of which the catalog has said that it is not, or has not said whether: its client
+        may have asked twice. If it was refused, its manifests go."""
+        if commit.own is None or not _is(error, (*_CONFLICTS, *UNANSWERED)):
+            return False
+        self.table.current()
+        if self.table.java.snapshot(commit.own) is not None:
+            return True
+        if _is(error, ("CommitFailedException",)):
+            commit.discard()
+        return False
 
     def _keep_bounds(self, columns: Sequence[str]) -> None:
         """Have rewritten files of a wide table keep these bounds."""
@@ -86,9 +131,8 @@ class SparkUpkeep:
 
     def merge_manifests(self) -> None:
         """They are sorted by partition."""
-        with self._actions() as actions:
-            actions.rewriteManifests(self.table.java).execute()
-        self.table.current()
+        with self._one_commit() as table, self._actions() as actions:
+            actions.rewriteManifests(table).execute()
 
     def remove_orphans(self, older_than_ms: int) -> int:
         removed = 0
@@ -118,11 +162,11 @@ class SparkUpkeep:
         if self.table.java.currentSnapshot() is None:
             return
         one_of_all = self._class("com.google.common.base.Functions").constant("all")
-        rewrite = self.table.java.rewriteManifests().clusterBy(one_of_all)
-        for key, value in summary.items():
-            rewrite = rewrite.set(key, value)
-        rewrite.commit()
-        self.table.current()
+        with self._one_commit() as table:
+            rewrite = table.rewriteManifests().clusterBy(one_of_all)
+            for key, value in summary.items():
+                rewrite = rewrite.set(key, value)
+            rewrite.commit()
 
     def data_files(self, number: str) -> DataFrame:
         from pyspark.sql import functions as F
@@ -140,26 +184,47 @@ class SparkUpkeep:
         )
 
     def remove_files(self, paths: Sequence[str], properties: Mapping[str, str]) -> None:
-        transaction = self.table.java.newTransaction()
-        delete = transaction.newDelete()
-        delete.validateFilesExist()
         text = self._class("java.lang.StringBuilder")
-        for path in paths:
-            # Not as a String: Py4J would then choose Iceberg's protected method of this name, which removes the file
-            # itself and leaves it in the table.
-            delete.deleteFile(text(path))
-        delete.commit()
-        if properties:
-            update = transaction.updateProperties()
-            for key, value in properties.items():
-                update = update.set(key, value)
-            update.commit()
-        transaction.commitTransaction()
-        self.table.current()
+        with self._one_commit() as table:
+            delete = table.newDelete()
+            delete.validateFilesExist()
+            for path in paths:
+                # Not as a String: Py4J would then choose Iceberg's protected method of this name, which removes the
+                # file itself and leaves it in the table.
+                delete.deleteFile(text(path))
+            delete.commit()
+            if properties:
+                update = table.updateProperties()
+                for key, value in properties.items():
+                    update = update.set(key, value)
+                update.commit()
 
     def is_conflict(self, error: Exception) -> bool:
-        found = causes(getattr(error, "java_exception", None))
-        return any(cause.getClass().getSimpleName() in _CONFLICTS for cause in found)
+        return _is(error, _CONFLICTS)
+
+    @contextmanager
+    def _one_commit(self) -> Iterator[Any]:
+        """The table, for updates that are one commit when the block has ended (`TableCommit`). An update by itself, to
+        which a catalog's client has asked twice, would take what it has stored for another one's, and remove the
+        manifests of the table's newest snapshot."""
+        commit = self._begun()
+        yield self._inside(commit)
+        try:
+            commit.commit()
+        except Exception as error:
+            if not self._is_stored(commit, error):
+                raise
+        self.table.current()
+
+    def _begun(self) -> TableCommit:
+        """A commit on top of the newest state."""
+        self.table.current()
+        return TableCommit(self._spark._jvm, self.table.java)
+
+    def _inside(self, commit: TableCommit) -> Any:
+        """The table as it is in a commit that is not made yet. (A table of a transaction can't be scanned.)"""
+        operations = commit.transaction.table().operations()
+        return self._class("org.apache.iceberg.BaseTable")(operations, self.table.java.name())
 
     @contextmanager
     def _actions(self) -> Iterator[Any]:
@@ -169,3 +234,9 @@ class SparkUpkeep:
 
     def _class(self, name: str) -> Any:
         return java_class(self._spark._jvm, name)
+
+
+def _is(error: Exception, names: Sequence[str]) -> bool:
+    """Whether one of Java's exceptions with these names is its cause."""
+    found = causes(getattr(error, "java_exception", None))
+    return any(cause.getClass().getSimpleName() in names for cause in found)
