@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.store.tables import HadoopTable
+from tidegate.audit.stored_files import own_tables, verify
 from tidegate.cli.main import app
 from tidegate.errors import TidegateError
+from tidegate.jvm.within import active
 from tidegate.maintenance.catalog_move import move_catalog
 from tidegate.project import Project
 from tidegate.project.edit import write_catalog
@@ -130,6 +134,86 @@ def test_a_move_that_was_broken_off_leaves_the_folder_and_is_repeated(
     (root / "resources" / "local.yaml").write_text(written)
     assert move_catalog(Project.load(root)).tables == ["a", "b"]
     assert (Project.load(root).storage.sqlite is not None, epoch(root, "a"), epoch(root, "b")) == (True, 2, 2)
+
+
+def test_twenty_tables_with_long_histories_are_moved_by_one_row_each(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written but the rows of the catalog, however long a history is; broken off, the move goes on."""
+    names = [f"t{number:02}" for number in range(20)]
+    for name in names:
+        table = HadoopTable(root / ".tidegate" / "warehouse" / "main" / name, {}, version=1_999)
+        table.snapshots = [
+            {
+                "snapshot-id": n,
+                "timestamp-ms": n,
+                "summary": {"operation": "append", "tidegate.epoch": str(n)},
+            }
+            for n in range(1, 2_000)
+        ]
+        table.commit({"tidegate.epoch": 2_000})
+    before = _stored(root)
+    register, calls = sqlite_catalog.register, []
+
+    def broken(*arguments: object) -> bool:
+        calls.append(arguments)
+        if len(calls) == 12:
+            raise KeyboardInterrupt
+        return register(*arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite_catalog, "register", broken)
+        with pytest.raises(KeyboardInterrupt):
+            move_catalog(Project.load(root))
+    moved = move_catalog(Project.load(root))
+    assert sorted([*moved.tables, *moved.before]) == names
+    assert moved.before == names[:11]
+    assert _stored(root) == before
+    for name in names:
+        found = load_table(Project.load(root).storage, name)
+        assert found is not None
+        assert (Path(found.metadata_location).name, found.integer("tidegate.epoch")) == (
+            "v2000.metadata.json",
+            2_000,
+        )
+
+
+def _stored(root: Path) -> dict[str, tuple[int, int]]:
+    """Every file of the tables: its size, and when it was written."""
+    files = (path for path in (root / ".tidegate" / "warehouse" / "main").rglob("*") if path.is_file())
+    return {str(file): (file.stat().st_size, file.stat().st_mtime_ns) for file in files}
+
+
+@pytest.mark.long_run
+def test_a_log_with_a_long_history_goes_on_from_any_of_its_snapshots(root: Path, spark: SparkSession) -> None:
+    """TIDEGATE_COMMITS=10000: a longer one."""
+    commits = int(os.environ.get("TIDEGATE_COMMITS", "2000"))
+    (root / "assets" / "all.sql").write_text(SQL)
+    session = Session.open(Project.load(root), spark=spark)
+    session.execute("INSERT INTO clicks VALUES (1, '2026-01-01 00:10:00')")
+    log = session.log(session.relation("clicks"))
+    for number in range(commits):
+        after = log.progress.after(log.progress.epoch + 1, {})
+        after.strategy = log.strategy
+        log._commit(after, datetime.now(UTC), [], [])
+        if number == commits // 2:
+            session.execute("INSERT INTO clicks VALUES (2, '2026-01-01 00:20:00')")
+            log = session.log(session.relation("clicks"))
+    ids = session.tables.open(session.identifier("clicks")).snapshot_ids()
+    assert len(ids) > commits
+    done = CliRunner().invoke(app, ["catalog", "migrate", "--project", str(root), "--json"])
+    assert done.exit_code == 0, done.output
+    moved = Session.open(Project.load(root), spark=spark)
+    with active(moved.spark):
+        table = moved.tables.open(moved.identifier("clicks"))
+        assert table.snapshot_ids() == ids
+        oldest = min(ids, key=lambda one: table.java.snapshot(one).sequenceNumber())
+        kept = [moved.tables.rows(table.identifier, one) for one in (oldest, table.current().id)]
+        assert [rows.where("_outcome = 'on_time'").count() for rows in kept] == [1, 2]
+    moved.execute("INSERT INTO clicks VALUES (3, '2026-01-01 02:10:00')")
+    assert len(list(moved.execute("SELECT * FROM clicks"))) == 3
+    storage = moved.project.storage
+    assert all(verify(storage, one).ok for one in own_tables(storage, moved.project.owner))
 
 
 def test_a_table_that_was_dropped_before_a_move_is_repeated_is_in_no_catalog(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Iceberg keeps column bounds of so many columns by itself; the system's columns come last.
 _MANY_COLUMNS = 80
-_GUAVA = "org.apache.iceberg.relocated.com.google.common"
+_SETS = "org.apache.iceberg.relocated.com.google.common.collect.Sets"
 _CONFLICTS = ("ValidationException", "CommitFailedException", "CommitStateUnknownException")
 
 
@@ -70,21 +70,16 @@ class SparkUpkeep:
 
     def _put_rewritten(self, commit: TableCommit) -> None:
         """Commit rewritten files, on top of what others have committed meanwhile, if the files before are there."""
-        made, start = (
-            commit.transaction.currentMetadata().currentSnapshot(),
-            self.table.java.currentSnapshot(),
-        )
-        files: list[Any] = []
+        made = commit.transaction.currentMetadata().currentSnapshot()
+        start, files = self.table.java.currentSnapshot(), list[Any]()
         for left in reversed(range(TRIES)):
             try:
                 commit.commit()
                 break
             except Exception as error:
                 if not files:
-                    io, sets = self.table.java.io(), self._class(f"{_GUAVA}.collect.Sets")
-                    files = [
-                        sets.newHashSet(some) for some in (made.removedDataFiles(io), made.addedDataFiles(io))
-                    ]
+                    io, set_of = self.table.java.io(), self._class(_SETS).newHashSet
+                    files = [set_of(made.removedDataFiles(io)), set_of(made.addedDataFiles(io))]
                 if self._is_stored(commit, error):
                     break
                 if not left or not self.is_conflict(error):
