@@ -25,16 +25,22 @@ if TYPE_CHECKING:
     from tidegate.session.session import Session
 
 
+#: How statements begin that make a table or move it on, and those that remove it.
+COMMITS: tuple[bytes, ...] = (b"INSERT INTO iceberg_tables", b"UPDATE iceberg_tables")
+DROPS: tuple[bytes, ...] = (b"DELETE FROM iceberg_tables",)
+
+
 class Proxy(TcpProxy):
     """Between the catalog's clients and its server. `armed`: of the next commit, or of one after it (`passing`: how
-    many it lets through before), it takes the answer, and breaks the connection; `lost`: how often it has."""
+    many it lets through before), it takes the answer, and breaks the connection; `lost`: how often it has. A commit is
+    what `changes` says."""
 
     def __init__(self, server: int) -> None:
-        self.armed, self.passing, self.lost = False, 0, 0
+        self.armed, self.passing, self.lost, self.changes = False, 0, 0, COMMITS
         super().__init__(server)
 
     def asked(self, data: bytes, mark: threading.Event) -> None:
-        if self.armed and b"UPDATE iceberg_tables" in data:
+        if self.armed and any(change in data for change in self.changes):
             if self.passing:
                 self.passing -= 1
             else:

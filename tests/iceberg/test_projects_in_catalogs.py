@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.test_owners import tidegate
 from tests.conftest import Workbench
-from tests.iceberg.test_lost_answers import Proxy, through
+from tests.iceberg.test_lost_answers import COMMITS, DROPS, Proxy, through
 from tests.support import catalogs
 from tests.support.faulty_http import Fault, lose_answer
 from tests.support.quick import quick
@@ -108,7 +108,7 @@ def test_X3_what_is_dropped_takes_nothing_of_equal_or_longer_names(
     assert [_files(storage, place) for place in gone] == [[], []]
     assert _facts(ours, "t2") == kept
     assert _facts(others, "t", "t2", "v", "v2") == before
-    assert (_are_whole(ours), _are_whole(others)) == (2, 5)
+    assert (are_whole(ours), are_whole(others)) == (2, 5)
     # A name is free again, and those of the others go on.
     ours = benches[0].assets(all=NAMES.replace("k INT, n INT", "note VARCHAR, n INT")).session()
     ours.execute("INSERT INTO t VALUES ('new', 5, '2026-01-01 00:00:01')")
@@ -124,7 +124,7 @@ def _facts(session: Session, *names: str) -> dict[str, list[tuple[Any, ...]]]:
     }
 
 
-def _are_whole(session: Session) -> int:
+def are_whole(session: Session) -> int:
     """Every file that a table of the project names is there. How many tables it has."""
     storage = session.project.storage
     found = [verify(storage, table) for table in own_tables(storage, session.project.owner)]
@@ -148,9 +148,12 @@ def _files(storage: Storage, location: str) -> list[str]:
 
 
 @contextmanager
-def lossy(workbench: Workbench) -> Iterator[tuple[Session, Callable[[int], None], Callable[[], bool]]]:
-    """A session, what makes the answer to its next commit but so many get lost, and what ends that, and says whether it
-    has happened."""
+def lossy(
+    workbench: Workbench, drops: bool = False
+) -> Iterator[tuple[Session, Callable[[int], None], Callable[[], bool]]]:
+    """A session, what makes the answer to its next commit (`drops`: the next removal of a table) but so many get lost,
+    and what ends that, and says whether it has happened."""
+    method = "DELETE" if drops else "POST"
     if catalogs.kind() == "rest":
         with catalogs.rest_server() as server:
             faults: list[Fault] = []
@@ -158,7 +161,7 @@ def lossy(workbench: Workbench) -> Iterator[tuple[Session, Callable[[int], None]
             def lose_one(passing: int) -> None:
                 # Iceberg's client hears nothing, or is made to ask again.
                 act = after(refuse(503, Retry_After="0")) if passing % 2 else lose_answer
-                faults.append(server.proxy.fail("POST", "/tables/", act, skip=passing))
+                faults.append(server.proxy.fail(method, "/tables", act, skip=passing))
 
             def rest_has_lost() -> bool:
                 server.proxy.heal()
@@ -167,6 +170,7 @@ def lossy(workbench: Workbench) -> Iterator[tuple[Session, Callable[[int], None]
             yield workbench.session(), lose_one, rest_has_lost
         return
     proxy = Proxy(catalogs.server_port())
+    proxy.changes = DROPS if drops else COMMITS
 
     def arm(passing: int) -> None:
         proxy.armed, proxy.passing = True, passing
@@ -205,7 +209,7 @@ def test_R1_a_keyed_table_whose_commits_are_not_answered_has_each_change_once(wo
         # The branch of a MERGE that was not answered may have lost its manifests; it goes once it is a day old.
         (report,) = upkeep.maintain_all(session, ["prices"], now=time.time() + 3 * 86_400, orphans=True)
         assert {table.name: table.notes for table in report.tables if table.notes} == {}
-        _are_whole(session)
+        are_whole(session)
 
 
 @over_a_network
@@ -233,4 +237,4 @@ def test_R1_upkeep_whose_commits_are_not_answered_keeps_every_row(
             done = upkeep.maintain(session, name, eager, now=time.time() + 3 * 86_400, guard=0, orphans=True)
             assert [table.notes for table in done.tables if table.notes] == []
             assert _facts(session, "t", "prices") == before
-        _are_whole(session)
+        are_whole(session)

@@ -47,7 +47,7 @@ CALLS |= {
 CALLS |= {"expire", "compact", "merge_manifests", "remove_orphans", "remove_files"}
 CALLS |= {"forget_names", "forget_removed"}
 #: Functions, where the others are methods.
-PUTS = {"put_whole"}
+PUTS = {"put_whole", "put", "attempted"}
 ACTIONS = {"dropTable", "rewriteDataFiles", "rewriteManifests", "usePrefixListing"}
 
 TABLE = "looks at the owner at every commit"
@@ -66,6 +66,10 @@ GUARDS = {
     "iceberg/commit.py:IcebergTable.set_properties": "it is what asks, or under Context.lease",
     "iceberg/statement.py:StatementBranch.__init__": "under Context.lease or the sink's",
     "iceberg/statement.py:StatementBranch.publish": "under Context.lease or the sink's",
+    "iceberg/statement.py:_Change.commit": "under Context.lease or the sink's",
+    "iceberg/statement.py:forget_broken": LEASE,
+    "iceberg/commit.py:IcebergTable._attempt": TABLE,
+    "iceberg/commit.py:IcebergTable.forget_tags": LEASE,
     "iceberg/table_change.py:change_table": TABLE,
     "iceberg/table_commit.py:TableCommit.commit": TABLE,
     "iceberg/table_commit.py:put": TABLE,
@@ -77,6 +81,7 @@ GUARDS = {
     "iceberg/tables.py:with_columns": LEASE,
     "iceberg/tables.py:SparkTables.end_version": LEASE,
     "iceberg/versions/swap.py:SwapCommit.commit": TABLE,
+    "iceberg/versions/swap.py:TagRemoval.commit": LEASE,
     "iceberg/versions/swap.py:make_version": LEASE,
     "tables/table.py:KeyedTable.__init__": "Log.of asks",
     "tasks/memories.py:MemoryFiles._delete": OPEN,
@@ -124,6 +129,7 @@ GUARDS = {
     "maintenance/upkeep.py:_Work._expire": LEASE,
     "maintenance/upkeep.py:_Work._orphans": LEASE,
     "maintenance/upkeep.py:_Work._retire": LEASE,
+    "iceberg/upkeep_table.py:SparkUpkeep._expired": LEASE,
     "iceberg/upkeep_table.py:SparkUpkeep._keep_bounds": LEASE,
     "iceberg/upkeep_table.py:SparkUpkeep._one_commit": LEASE,
     "iceberg/upkeep_table.py:SparkUpkeep._put_rewritten": LEASE,

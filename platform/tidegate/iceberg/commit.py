@@ -371,11 +371,11 @@ class IcebergTable:
 
         def attempt(on: Snapshot) -> Stored | Conflict | AnswerLost:
             assert on.id is not None
-            branch = StatementBranch(self._table, on.id)
+            branch = StatementBranch(self._jvm, self._table, on.id)
             with settings(self._spark, facts):
-                self._spark.sql(statement(branch.of(self.identifier)))
+                refused = branch.carry_out(lambda: self._spark.sql(statement(branch.of(self.identifier))))
             self.refresh()
-            return branch.publish(self._jvm, self._table)
+            return refused or branch.publish(self._jvm, self._table)
 
         committed(self.identifier, base, self.look_at_main, attempt, TRIES)
 

@@ -11,7 +11,7 @@ from tidegate.iceberg.attempt import TRIES
 from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.iceberg.statement import forget_broken
-from tidegate.iceberg.table_commit import TableCommit
+from tidegate.iceberg.table_commit import TableCommit, put
 from tidegate.jvm.java import java_class
 from tidegate.jvm.within import active
 from tidegate.project.catalog_failures import UNANSWERED, causes
@@ -43,10 +43,44 @@ class SparkUpkeep:
         return 0 if current is None else int(current.allManifests(java.io()).size())
 
     def expire(self, bound: int, retain_last: int = 1) -> None:
+        self.table.current()
         # It reads the manifests of every snapshot that stays.
         forget_broken(self._spark._jvm, self.table.java)
-        self.table.java.expireSnapshots().expireOlderThan(bound).retainLast(retain_last).commit()
+        for left in reversed(range(TRIES)):
+            operations = self.table.java.operations()
+            known = operations.current()
+            made = self._expired(known, bound, retain_last, False)
+            if made.changes().isEmpty():
+                break
+            try:
+                put(self._spark._jvm, operations, known, made)
+            except Exception as error:
+                # Its client may have asked twice, or have heard nothing. Iceberg would leave the files then.
+                self.table.current()
+                if not _is(error, (*_CONFLICTS, *UNANSWERED)):
+                    raise
+                if not self._lacks(known, made):
+                    if left and self.is_conflict(error):
+                        continue
+                    raise
+            self._expired(known, bound, retain_last, True)
+            break
         self.table.current()
+
+    def _expired(self, known: Any, bound: int, retain_last: int, files: bool) -> Any:
+        """These metadata without what has expired, in memory. `files`: remove the files that only that has named."""
+        begin = self._class("org.apache.iceberg.Transactions").replaceTableTransaction
+        java = self.table.java
+        operations = begin(java.name(), java.operations(), known).table().operations()
+        update = self._class("org.apache.iceberg.BaseTable")(operations, java.name()).expireSnapshots()
+        update.expireOlderThan(bound).retainLast(retain_last).cleanExpiredFiles(files).commit()
+        return operations.current()
+
+    def _lacks(self, known: Any, made: Any) -> bool:
+        """Whether the table has none of the snapshots that `made` has no more."""
+        stay = {snapshot.snapshotId() for snapshot in made.snapshots()}
+        gone = {snapshot.snapshotId() for snapshot in known.snapshots()} - stay
+        return not gone & self.table.snapshot_ids()
 
     def compact(
         self,

@@ -95,7 +95,7 @@ class IcebergSink:
         table = self._table()
         base = table.current()
         assert base.id is not None
-        branch = StatementBranch(table.java, base.id)
+        branch = StatementBranch(self._spark._jvm, table.java, base.id)
         changed = upstream.amended(self._tables, after)
         if changed is None:
             done = self._append(table, branch, upstream, after)
@@ -111,7 +111,7 @@ class IcebergSink:
         add_columns(self._context, self._sink, self.identifier, upstream.schema(self._tables))
         base = table.current()
         assert base.id is not None
-        branch = StatementBranch(table.java, base.id)
+        branch = StatementBranch(self._spark._jvm, table.java, base.id)
         table.current()
         self._say(table, branch, position)
         self._publish(table, branch, base)
@@ -127,7 +127,7 @@ class IcebergSink:
         add_columns(self._context, self._sink, self.identifier, upstream.schema(self._tables))
         base = table.current()
         assert base.id is not None
-        branch = StatementBranch(table.java, base.id)
+        branch = StatementBranch(self._spark._jvm, table.java, base.id)
         if self._has_windows(table):
             self._change_windows(branch, base.id, upstream, start)
         else:
