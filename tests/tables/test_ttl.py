@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
+from tidegate.iceberg.table_commit import TableCommit
 from tidegate.iceberg.upkeep_table import SparkUpkeep
 from tidegate.session.session import Session
 from tidegate.tables.lives import applied_of, state_identifier
@@ -365,14 +365,14 @@ def test_R2_a_compaction_that_meets_another_machines_is_left_to_the_next_run(
     session.execute(next(insert))
     identifier = state_identifier(session.identifier("t"))
     # After it has looked at the files, and before it commits.
-    real, gone = SparkUpkeep._keep_bounds, []
+    real, gone = SparkUpkeep._put_rewritten, []
 
-    def meanwhile(upkeep: SparkUpkeep, columns: Sequence[str]) -> None:
-        monkeypatch.setattr(SparkUpkeep, "_keep_bounds", real)
+    def meanwhile(upkeep: SparkUpkeep, commit: TableCommit) -> None:
+        monkeypatch.setattr(SparkUpkeep, "_put_rewritten", real)
         gone.append(session.tables.upkeep(identifier).compact(least_files=2)[0])
-        real(upkeep, columns)
+        real(upkeep, commit)
 
-    monkeypatch.setattr(SparkUpkeep, "_keep_bounds", meanwhile)
+    monkeypatch.setattr(SparkUpkeep, "_put_rewritten", meanwhile)
     monkeypatch.setattr("tidegate.tables.table._MERGES", 1)
     session.execute(next(insert))
     assert (gone > [0], rows(session, "SELECT count(*), sum(v) FROM t")) == (True, [(120, 0)])
