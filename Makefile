@@ -50,7 +50,7 @@ property: java $(STAMP) ## Many more random cases than CI runs, on both runners;
 
 CONFORMANCE = $(sort $(wildcard tests/inprocess/test_conformance*.py)) tests/live/test_catalog_lease.py
 
-catalogs: java postgres $(STAMP) ## The suite of the port to stored tables, two drivers, leases, changes of columns and amendments, on Spark, in every catalog, and on S3 (half an hour)
+catalogs: java postgres $(STAMP) ## The suite of the port to stored tables, two drivers, leases, changes of columns and amendments, on Spark, in every catalog, and on S3 (40 minutes)
 	@for catalog in sqlite postgres rest rest-s3; do TIDEGATE_TEST_CATALOG=$$catalog $(BIN)/python -m pytest \
 	  $(CONFORMANCE) tests/iceberg/test_catalogs.py tests/iceberg/test_projects_in_catalogs.py \
 	  tests/iceberg/test_lost_commands.py tests/views/test_amend.py tests/evolve/test_sources.py \

@@ -8,7 +8,13 @@ from contextlib import suppress
 import pytest
 
 from tests.conftest import Workbench
-from tests.iceberg.test_projects_in_catalogs import are_whole, lossy, over_a_network
+from tests.iceberg.test_projects_in_catalogs import (
+    are_whole,
+    files_in,
+    location_of,
+    lossy,
+    over_a_network,
+)
 from tests.sinks import test_sink_amendments as amendments
 from tests.views import test_versions as versions
 from tidegate.amend.run import amend
@@ -102,9 +108,12 @@ def test_R1_a_removal_that_is_not_answered_has_happened(workbench: Workbench) ->
     with lossy(workbench, drops=True) as (session, lose, has_lost):
         for number in range(2):
             session.execute(f"INSERT INTO k{number} VALUES (1, 10)")
+            storage = session.project.storage
+            places = [location_of(storage, f"k{number}{state}") for state in ("", "$state")]
+            assert all(files_in(storage, place) for place in places)
             lose(number)
-            with suppress(Exception):
-                session.execute(f"DROP TABLE k{number}", yes=True)
+            session.execute(f"DROP TABLE k{number}", yes=True)
             assert has_lost()
+            assert [files_in(storage, place) for place in places] == [[], []]
             session.execute(f"DROP TABLE k{number}", yes=True)
         assert table_names(session.project.storage, "main") == []

@@ -100,12 +100,12 @@ def test_X3_what_is_dropped_takes_nothing_of_equal_or_longer_names(
         session.run()
     before, kept = _facts(others, "t", "t2", "v", "v2"), _facts(ours, "t2")
     storage = ours.project.storage
-    gone = [_location(storage, name) for name in ("t", "v")]
-    assert all(_files(storage, place) for place in gone)
+    gone = [location_of(storage, name) for name in ("t", "v")]
+    assert all(files_in(storage, place) for place in gone)
     for statement in ("MATERIALIZED VIEW v", "MATERIALIZED VIEW v2", "TABLE t"):
         ours.execute(f"DROP {statement}", yes=True)
     assert table_names(storage, "shop") == ["t2", "t2$state"]
-    assert [_files(storage, place) for place in gone] == [[], []]
+    assert [files_in(storage, place) for place in gone] == [[], []]
     assert _facts(ours, "t2") == kept
     assert _facts(others, "t", "t2", "v", "v2") == before
     assert (are_whole(ours), are_whole(others)) == (2, 5)
@@ -132,13 +132,13 @@ def are_whole(session: Session) -> int:
     return len(found)
 
 
-def _location(storage: Storage, name: str) -> str:
+def location_of(storage: Storage, name: str) -> str:
     table = load_table(storage, name)
     assert table is not None
     return table.location
 
 
-def _files(storage: Storage, location: str) -> list[str]:
+def files_in(storage: Storage, location: str) -> list[str]:
     """What is left below the folder of a table."""
     from pyarrow import fs
 

@@ -59,7 +59,7 @@ GUARDS = {
     "cli/diagnosis.py:warehouse": "a file of its own, to see whether it can be written",
     "iceberg/attempt.py:attempted": TABLE,
     "iceberg/commit.py:IcebergTable.tag": LEASE,
-    "runtime/context.py:Context.forget": "asks first",
+    "runtime/context.py:Context._dropped": "of Context.forget, which asks first",
     "runtime/context.py:Context._remove": "of what is dropped, or under Context.lease",
     "ingest/ingest.py:Log.__init__": "Log.of asks",
     "iceberg/commit.py:IcebergTable.delete_rows": LEASE,

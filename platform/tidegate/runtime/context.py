@@ -200,15 +200,28 @@ class Context:
         for table in (*tables, self.identifier(next_of(name))):
             self._known(table)
         self.forget_next(name)
-        for table in tables:
-            self.tables.drop_table(table)
+        folders = [folder for table in tables if (folder := self._dropped(table)) is not None]
         storage = self.project.storage
         namespace = self.project.env.warehouse.namespace
-        folders = [self.work_folder(name), f"{storage.warehouse}/_replay/{namespace}/{name}"]
+        folders += [self.work_folder(name), f"{storage.warehouse}/_replay/{namespace}/{name}"]
         if storage.settings.catalog.type == "jdbc":
             # Iceberg has removed what its metadata name: not the folders, nor what killed tasks left in them.
             folders += [storage.table_uri(one) for one in (f"{name}$state", name)]
         self._remove(folders)
+
+    def _dropped(self, identifier: str) -> str | None:
+        """Drop a table. Its folder if a REST server has made one that has the table's name: the server removes what its
+        metadata name, unless its client asks twice. Then it hears that there is no such table."""
+        folder = None
+        if self.project.storage.settings.catalog.type == "rest" and self.tables.exists(identifier):
+            folder = self.tables.open(identifier).location.rstrip("/")
+        try:
+            self.tables.drop_table(identifier)
+        except Exception:
+            if self.tables.exists(identifier):
+                raise
+        own = identifier.rpartition(".")[2].strip("`")
+        return folder if folder and folder.rpartition("/")[2].startswith(own) else None
 
     def is_building(self, name: str) -> bool:
         """Whether the next version of a view is built: its files are in the view's folder, while no snapshot of the
