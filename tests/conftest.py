@@ -218,13 +218,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
+def _has_its_catalog(item: pytest.Item) -> bool:
+    """Whether the catalog that was chosen, if any, is one that the test is for: `catalogs` alone is for all of them."""
+    marker = item.get_closest_marker("catalogs")
+    return marker is None or (
+        bool(catalogs.chosen()) and catalogs.kind() in (marker.args or (catalogs.kind(),))
+    )
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whatever asks for Spark is marked so, and runs after what does not; whole projects in this process are medium. In
     `make test`, where several processes share the modules (`tests.support.sharing`), the longest suites begin, so that
     no process is left with one of them alone."""
-    if not catalogs.chosen() and (
-        others := [i for i in items if i.get_closest_marker("catalogs") is not None]
-    ):
+    if others := [item for item in items if not _has_its_catalog(item)]:
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in others]
     for item in items:

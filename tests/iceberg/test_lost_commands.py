@@ -22,7 +22,7 @@ from tidegate.maintenance.erase import erase
 from tidegate.store.metadata import table_names
 from tidegate.views.amend.rebuild import rebuild
 
-pytestmark = [pytest.mark.catalogs, pytest.mark.slow, over_a_network]
+pytestmark = [pytest.mark.slow, over_a_network]
 
 SINK = "CREATE SINK s{0} FROM m WITH (connector = 'iceberg', table = 's{0}', amendments = 'upsert');"
 KEYED = "CREATE TABLE k{0} (k INT PRIMARY KEY, n INT);"

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["tidegate"]
 pytestmark = [pytest.mark.catalogs, pytest.mark.slow]
-over_a_network = pytest.mark.skipif(
-    catalogs.kind() not in ("postgres", "rest"), reason="only a server's answers get lost"
-)
+#: Only a server's answers get lost.
+over_a_network = pytest.mark.catalogs("postgres", "rest")
 
 NAMES = """
 CREATE TABLE t (k INT, n INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;

@@ -104,15 +104,13 @@ def test_a_project_goes_on_in_the_new_catalog_with_its_rows_snapshots_and_states
     assert (again["tables"], again["before"], again["environment"]) == ([], told["tables"], None)
 
 
-def test_a_move_that_was_broken_off_leaves_the_folder_and_is_repeated(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = stored(root, "a"), stored(root, "b")
+def broken_off(root: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """A move that ends when it registers its table of this number."""
     register, calls = sqlite_catalog.register, []
 
     def broken(*arguments: object) -> bool:
         calls.append(arguments)
-        if len(calls) == 2:
+        if len(calls) == at:
             raise KeyboardInterrupt
         return register(*arguments)  # type: ignore[arg-type]
 
@@ -120,6 +118,13 @@ def test_a_move_that_was_broken_off_leaves_the_folder_and_is_repeated(
         patched.setattr(sqlite_catalog, "register", broken)
         with pytest.raises(KeyboardInterrupt):
             move_catalog(Project.load(root))
+
+
+def test_a_move_that_was_broken_off_leaves_the_folder_and_is_repeated(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = stored(root, "a"), stored(root, "b")
+    broken_off(root, monkeypatch, 2)
     assert Project.load(root).storage.sqlite is None
     # The folder is the catalog still, and writers go on there.
     for table in (first, second):
@@ -153,18 +158,7 @@ def test_twenty_tables_with_long_histories_are_moved_by_one_row_each(
         ]
         table.commit({"tidegate.epoch": 2_000})
     before = _stored(root)
-    register, calls = sqlite_catalog.register, []
-
-    def broken(*arguments: object) -> bool:
-        calls.append(arguments)
-        if len(calls) == 12:
-            raise KeyboardInterrupt
-        return register(*arguments)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patched:
-        patched.setattr(sqlite_catalog, "register", broken)
-        with pytest.raises(KeyboardInterrupt):
-            move_catalog(Project.load(root))
+    broken_off(root, monkeypatch, 12)
     moved = move_catalog(Project.load(root))
     assert sorted([*moved.tables, *moved.before]) == names
     assert moved.before == names[:11]

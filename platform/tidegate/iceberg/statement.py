@@ -16,7 +16,7 @@ from tidegate.iceberg.attempt import TRIES, attempted, overtaken
 from tidegate.iceberg.protocol import AnswerLost, Conflict, Stored
 from tidegate.iceberg.table_commit import put
 from tidegate.jvm.java import java_class
-from tidegate.project.catalog_failures import causes
+from tidegate.project.catalog_failures import comes_from
 
 #: Expiry removes the branch of a statement whose process has ended, once its newest snapshot is as old as this (ms).
 _LONGEST = 86_400_000
@@ -85,8 +85,7 @@ class StatementBranch:
         try:
             work()
         except Exception as error:
-            names = [c.getClass().getSimpleName() for c in causes(getattr(error, "java_exception", None))]
-            if not {"ValidationException", "CommitFailedException"} & set(names):
+            if not comes_from(error, ("ValidationException", "CommitFailedException")):
                 raise
             return Conflict(error)
         return None

@@ -14,7 +14,7 @@ from tidegate.iceberg.statement import forget_broken
 from tidegate.iceberg.table_commit import TableCommit, put
 from tidegate.jvm.java import java_class
 from tidegate.jvm.within import active
-from tidegate.project.catalog_failures import UNANSWERED, causes
+from tidegate.project.catalog_failures import UNANSWERED, comes_from
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,7 +57,7 @@ class SparkUpkeep:
             except Exception as error:
                 # Its client may have asked twice, or have heard nothing. Iceberg would leave the files then.
                 self.table.current()
-                if not _is(error, (*_CONFLICTS, *UNANSWERED)):
+                if not comes_from(error, (*_CONFLICTS, *UNANSWERED)):
                     raise
                 if not self._lacks(known, made):
                     if left and self.is_conflict(error):
@@ -126,12 +126,12 @@ class SparkUpkeep:
     def _is_stored(self, commit: TableCommit, error: Exception) -> bool:
         """Whether a commit is stored of which the catalog has said that it is not, or has not said whether: its client
         may have asked twice. If it was refused, its manifests go."""
-        if commit.own is None or not _is(error, (*_CONFLICTS, *UNANSWERED)):
+        if commit.own is None or not comes_from(error, (*_CONFLICTS, *UNANSWERED)):
             return False
         self.table.current()
         if self.table.java.snapshot(commit.own) is not None:
             return True
-        if _is(error, ("CommitFailedException",)):
+        if comes_from(error, ("CommitFailedException",)):
             commit.discard()
         return False
 
@@ -229,7 +229,7 @@ class SparkUpkeep:
                 update.commit()
 
     def is_conflict(self, error: Exception) -> bool:
-        return _is(error, _CONFLICTS)
+        return comes_from(error, _CONFLICTS)
 
     @contextmanager
     def _one_commit(self) -> Iterator[Any]:
@@ -263,9 +263,3 @@ class SparkUpkeep:
 
     def _class(self, name: str) -> Any:
         return java_class(self._spark._jvm, name)
-
-
-def _is(error: Exception, names: Sequence[str]) -> bool:
-    """Whether one of Java's exceptions with these names is its cause."""
-    found = causes(getattr(error, "java_exception", None))
-    return any(cause.getClass().getSimpleName() in names for cause in found)

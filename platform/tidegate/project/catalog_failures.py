@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from tidegate.errors import Location, TidegateError
@@ -30,6 +30,12 @@ def causes(java: Any) -> Iterator[Any]:
     while java is not None:
         yield java
         java = java.getCause()
+
+
+def comes_from(error: Exception, names: Collection[str]) -> bool:
+    """Whether an error is one of the JVM's exceptions with these simple names, or comes from one."""
+    found = causes(getattr(error, "java_exception", None))
+    return any(cause.getClass().getSimpleName() in names for cause in found)
 
 
 def unanswered(java: Any, location: Location | None = None) -> TidegateError:
