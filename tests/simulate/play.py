@@ -32,7 +32,7 @@ from tidegate.errors import TidegateError
 from tidegate.session.session import Session
 
 #: Of so many seeds one ends with an audit in whole.
-AUDITED_IN_WHOLE = 5
+AUDITED_IN_WHOLE = 8
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ def script_of(seed: int) -> Script:
         views = (rng.choice(OVER),)
     elif rng.random() < 0.14:
         views = (rng.choice(JOINS),)
-    pipeline = Pipeline(views, rng.choice([1, 1, 2]), rng.random() < 0.6, rng.random() < 0.3)
+    pipeline = Pipeline(views, rng.choice([1, 2, 2]), rng.random() < 0.6, rng.random() < 0.3)
     if rng.random() < 0.35:
         pipeline = replace(pipeline, sink=False, sent=rng.choice(["", VIEWS[views[0]].columns[0]]))
         if VIEWS[views[0]].key and rng.random() < 0.4:
@@ -269,9 +269,9 @@ def _editing(seed: int, rng: Random) -> Script:
     """A project is edited again and again, and edits are undone, while rows arrive; what is stored follows at once,
     later, or not before the end, or goes back to what it was."""
     views = MEASURES if rng.random() < 0.3 else tuple(rng.sample(_QUERIES, rng.choice([1, 2])))
-    pipeline = Pipeline(views, rng.choice([1, 1, 2]), ahead=rng.random() < 0.3, evolves=True)
+    pipeline = Pipeline(views, rng.choice([1, 2, 2]), ahead=rng.random() < 0.3, evolves=True)
     rows, edits, acts = Rows(rng, False, pipeline), _edits(rng, pipeline), list[Act]()
-    for number in range(rng.choice([3, 4, 5])):
+    for number in range(rng.choice([3, 3, 4])):
         acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 1, 2]))]
         chance = rng.random()
         acts.append(Live() if chance > 0.9 else Run(fresh=rng.random() < 0.4))
@@ -301,7 +301,7 @@ _ALONGSIDE = ("commit log", "commit view", "write data", "read data", "compute t
 def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> tuple[Act, ...]:
     """`messages`: what happens to the topic; else files arrive."""
     acts: list[Act] = []
-    amends = rng.random() < (0.9 if pipeline.upserts else 0.4) and not pipeline.ttl
+    amends = rng.random() < (0.8 if pipeline.upserts else 0.3) and not pipeline.ttl
     keeps = rng.random() < 0.3
     rows = Rows(rng, amends, pipeline)
     others = Rows(rng, amends, pipeline, _OTHERS) if "others" in pipeline.sources else None
