@@ -35,7 +35,7 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--seed", type=int, help="play this one, and print it")
     parser.add_argument("--script", type=Path, help="play the history in this file")
-    parser.add_argument("--processes", type=int, default=3, help="how many processes share the seeds (3)")
+    parser.add_argument("--processes", type=int, default=2, help="how many processes share the seeds (2)")
     parser.add_argument("--progress", type=Path, default=PROGRESS, help=f"what was done ({PROGRESS})")
     parser.add_argument("--afresh", action="store_true", help="forget what was done before")
     parser.add_argument(

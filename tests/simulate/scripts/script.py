@@ -194,7 +194,7 @@ def script_of(seed: int) -> Script:
     if before := {AFTER[wish.step] for wish in wishes if wish.step in AFTER}:
         wishes = [*sorted(before, key=str), *(replace(wish, nth=0) for wish in wishes)]
         acts = (*acts, Run(fresh=True))
-    return Script(seed, pipeline, acts, None, tuple(wishes), rng.choice([0, 5, 10]))
+    return Script(seed, pipeline, acts, None, tuple(wishes), rng.choice([0, 4, 8]))
 
 
 def _own_steps(pipeline: Pipeline, acts: Sequence[Act]) -> Iterator[str]:
@@ -257,7 +257,7 @@ def _erasing(seed: int, rng: Random) -> Script:
     acts += [Arrive(rows.file()), Run()][rng.choice([0, 0, 1, 2]) :]
     wishes = [_erasing_wish(rng, ERASING_STEPS, rng.choice([0, 0, 1, 1, 2])) for _ in range(6)]
     wishes.append(_erasing_wish(rng, _ALONGSIDE, rng.randrange(1, 12)))
-    return Script(seed, pipeline, tuple(acts), None, tuple(wishes), rng.choice([0, 5, 10]))
+    return Script(seed, pipeline, tuple(acts), None, tuple(wishes), rng.choice([0, 4, 8]))
 
 
 def _erasing_wish(rng: Random, steps: Sequence[str], nth: int) -> Wish:
