@@ -134,7 +134,10 @@ def free_port() -> int:
 def control(action: str, folder: Path, ports: tuple[int, int]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(CLUSTER), action, "--port", str(ports[0]), "--ui-port", str(ports[1])]
     command += ["--dir", str(folder), "--workers", "2", "--cores", "1", "--memory", "1g"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180)
+    environment = os.environ | {"SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=180
+    )
 
 
 @pytest.fixture

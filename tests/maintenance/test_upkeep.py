@@ -230,14 +230,14 @@ def test_R2_the_newest_snapshot_of_ours_does_not_expire_however_old_it_is() -> N
 @pytest.mark.slow
 def test_R2_metadata_stays_bounded_while_a_stream_commits(workbench: Workbench) -> None:
     """TIDEGATE_COMMITS=10000 is the whole of it; CI makes fewer commits."""
-    commits = int(os.environ.get("TIDEGATE_COMMITS", "120"))
+    commits = int(os.environ.get("TIDEGATE_COMMITS", "60"))
     workbench.assets(a=EVENTS)
     session = workbench.session()
     session.log(session.relation("events"))
-    every = max(30, commits // 40)
+    every = max(15, commits // 40)
     reader = session.tables.open(session.stored("events"))
     reader.current()
-    policy = Policy(keep_snapshots=2, most_snapshots=50, compact_when_files=50, settle=0)
+    policy = Policy(keep_snapshots=2, most_snapshots=20, compact_when_files=20, settle=0)
     measured = commit_many(session, commits, every, policy)
     for line in measured:
         print(line)

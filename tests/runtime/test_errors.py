@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -69,8 +70,15 @@ def test_TG509_and_TG512_questions_to_the_wrong_thing(workbench: Workbench) -> N
 def refused(code: str, tmp_path: Path) -> str:
     """Standard output of a Python process that is to end with a TidegateError, and prints it."""
     script = f"import tidegate\ntry:\n    {code}\nexcept tidegate.TidegateError as error:\n    print(error)\n"
+    environment = os.environ | {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     return done.stdout + done.stderr
 

@@ -83,13 +83,10 @@ def test_W4_property_year_equals_the_independent_computation(workbench: Workbenc
         adds_up(session)
 
 
-@pytest.mark.runner("inprocess", "spark")
-def test_W4_A1_january_in_batches(workbench: Workbench, runner: str) -> None:
-    # On Spark what a batch costs is most of it, and audits are those of `sql/rules/A1_adds_up.slt`.
-    session = play(workbench, 5_000 if runner == "inprocess" else 20_000, month=1)
+def test_W4_A1_january_in_batches(workbench: Workbench) -> None:
+    session = play(workbench, 5_000, month=1)
     compare(session, year(1))
-    if runner == "inprocess" or THOROUGH:
-        adds_up(session)
+    adds_up(session)
 
 
 def test_B3_property_a_delay_of_15_minutes_and_an_amendment(workbench: Workbench) -> None:

@@ -1,5 +1,5 @@
 """Every transcript played by the engine, with random batch cuts; wrong transcripts are refused, too (W1-W6, C2). Those
-of `ON_SPARK` run on Spark: one of each kind of event time and of each way in; the others without a JVM."""
+of `ON_SPARK` run on Spark: one of each way in; the others without a JVM."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 GOOD = transcripts()
 WRONG = transcripts(FOLDER.parent / "must_fail")
 #: To Sail a TIMESTAMPTZ has no zone.
-ON_SPARK = {"timestamptz", "date", "partitions", "emit_on_window_close"}
+ON_SPARK = {"timestamptz", "emit_on_window_close"}
 _EPOCH = datetime(1970, 1, 1)
 
 pytestmark = [pytest.mark.slow, pytest.mark.runner("inprocess")]

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.runner("inprocess")
 
 #: Graphs in CI; `make property` plays more. `TIDEGATE_GRAPHS_FIRST` is the first seed, `TIDEGATE_GRAPHS_PROGRESS` a
 #: file by which a run goes on where it was stopped, one for each runner.
-COUNT = {IN_PROCESS: 16, SPARK: 2}
+COUNT = {IN_PROCESS: 10, SPARK: 1}
 
 
 @pytest.mark.slow
