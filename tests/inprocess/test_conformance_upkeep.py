@@ -11,6 +11,7 @@ import pytest
 from pyarrow.fs import FileSelector, FileSystem
 
 from tests.inprocess.test_conformance import EPOCH, added, made, session, shown, tagged
+from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import NewTable
 from tidegate.iceberg.protocol import going_on
 from tidegate.iceberg.shape import Rested
@@ -295,8 +296,12 @@ def test_E9_of_the_past_nothing_is_left(session: Session) -> None:
     added(session, upkeep.table, [(3, "b", True)], facts={EPOCH: "2"}, replaced=(True,))
     before, base = shown(session, identifier), upkeep.table.current()
     old = stored(session, identifier)
-    assert (len(old), upkeep.forget_names(), upkeep.forget_names()) == (3, 1, 0)
-    upkeep.forget_removed(base.facts)
+    assert len(old) == 3
+    # Whoever has looked at an older state has not seen everything.
+    with pytest.raises(TidegateError, match="TG502"):
+        upkeep.forget_removed(upkeep.table.at("kept"))
+    assert (upkeep.table.current(), upkeep.forget_names(), upkeep.forget_names()) == (base, 1, 0)
+    upkeep.forget_removed(base)
     upkeep.expire(FAR_AWAY)
     upkeep.remove_orphans(FAR_AWAY)
     assert len(upkeep.table.snapshot_ids()) == 1

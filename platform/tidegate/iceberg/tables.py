@@ -180,9 +180,9 @@ class Upkeep(Protocol):
     def forget_names(self) -> int:
         """Remove every tag and every branch beside the table's own line of snapshots; how many."""
 
-    def forget_removed(self, summary: Mapping[str, str]) -> None:
+    def forget_removed(self, base: Snapshot) -> None:
         """Write all manifests anew, with the files that are there and without a word of those that are gone, in a
-        commit that says `summary`."""
+        commit that says what `base` said. Raises TG502 if `base` is not the newest snapshot."""
 
     def data_files(self, number: str) -> DataFrame:
         """The data files of the newest snapshot, a row each, from the manifests alone: `file_path`, `record_count`,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tidegate.iceberg.attempt import TRIES
+from tidegate.iceberg.attempt import TRIES, overtaken
 from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.iceberg.statement import forget_broken
@@ -18,6 +18,8 @@ from tidegate.project.catalog_failures import UNANSWERED, comes_from
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.iceberg.protocol import Snapshot
 
 #: Iceberg keeps column bounds of so many columns by itself; the system's columns come last.
 _MANY_COLUMNS = 80
@@ -185,15 +187,20 @@ class SparkUpkeep:
         self.table.current()
         return len(names)
 
-    def forget_removed(self, summary: Mapping[str, str]) -> None:
+    def forget_removed(self, base: Snapshot) -> None:
         """Iceberg's action leaves a single manifest as it is; this asks for each of them. A manifest of the commit that
         has removed a file keeps the bounds of its columns."""
-        if self.table.java.currentSnapshot() is None:
+        if self.table.current().id != base.id:
+            raise overtaken(self.table.identifier)
+        if base.id is None:
             return
         one_of_all = self._class("com.google.common.base.Functions").constant("all")
+        # (A commit is refused where others have committed since its table was read.)
         with self._one_commit() as table:
+            if int(table.currentSnapshot().snapshotId()) != base.id:
+                raise overtaken(self.table.identifier)
             rewrite = table.rewriteManifests().clusterBy(one_of_all)
-            for key, value in summary.items():
+            for key, value in base.facts.items():
                 rewrite = rewrite.set(key, value)
             rewrite.commit()
 

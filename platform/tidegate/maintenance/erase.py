@@ -34,6 +34,7 @@ from tidegate.views.revisions.erased_windows import marked
 from tidegate.wording import counted
 
 if TYPE_CHECKING:
+    from tidegate.iceberg.protocol import Snapshot
     from tidegate.iceberg.tables import StoredTable, Upkeep
     from tidegate.maintenance.erase_reach import ReachedView
     from tidegate.runtime.context import Context
@@ -227,7 +228,9 @@ class _SourceErasure:
                 file.write(begun)
             stages = self._stages(self._relation)
             stages.carry_out(EraseStage, lambda _: self._remove(found, begun))
-            stages.carry_out(ForgetStage, lambda _: self._forget(self._table, self._log.table))
+            stages.carry_out(
+                ForgetStage, lambda _: self._forget(self._table, self._log.table, self._erasure.base)
+            )
             if self._relation.primary_key:
                 self._erase_state()
             for reached in self._views:
@@ -236,7 +239,9 @@ class _SourceErasure:
                 done = next((t for t in self.done.tables if t.table == view.name), ErasedTable(view.name))
                 self.done.tables += [] if done in self.done.tables else [done]
                 table = self._context.tables.open(self._context.identifier(view.name))
-                self._stages(view).carry_out(ForgetStage, partial(self._forget_versions, done, view, table))
+                self._stages(view).carry_out(
+                    ForgetStage, partial(self._forget_versions, done, view, table, None)
+                )
             file.remove()
 
     def _stages(self, item: Relation | View) -> Stages:
@@ -257,6 +262,8 @@ class _SourceErasure:
         done.rows = erasure.find()
         stages.carry_out(EraseStage, lambda _: erasure.remove())
         stages.carry_out(ForgetStage, lambda _: self._forget(done, erasure.table))
+        if erasure.find():
+            raise _not_ended(self._relation, erasure.table)
 
     def _erase_view(self, reached: ReachedView) -> None:
         done, erasure = ErasedTable(reached.view.name), self._view(reached)
@@ -269,15 +276,20 @@ class _SourceErasure:
             done.rows, done.files = sum(found.values()), erasure.remove(found)
 
         stages.carry_out(EraseStage, remove)
-        stages.carry_out(ForgetStage, partial(self._forget_versions, done, reached.view, erasure.table))
+        stages.carry_out(
+            ForgetStage,
+            lambda stage: self._forget_versions(done, reached.view, erasure.table, erasure.base, stage),
+        )
 
-    def _forget_versions(self, done: ErasedTable, view: View, table: StoredTable, _: ForgetStage) -> None:
-        """Also the version that is built, which begins anew, and the earlier ones."""
+    def _forget_versions(
+        self, done: ErasedTable, view: View, table: StoredTable, seen: Snapshot | None, _: ForgetStage
+    ) -> None:
+        """Also the version that is built, which begins anew, and the earlier ones. `seen`: as `_forget`."""
         self._context.forget_next(view.name)
         table.current()
         if table.property(KEPT) is not None:
             table.set_properties({KEPT: "[]"})
-        self._forget(done, table)
+        self._forget(done, table, seen)
 
     def _ask(self, found: FoundRows) -> None:
         rows = found.sum
@@ -313,7 +325,9 @@ class _SourceErasure:
             windows = {(w.start, w.end) for w in marked(self._context, own) if w.of(begun.id)}
             self.done.tables.append(ErasedTable(view.name, marked=len(windows)))
 
-    def _forget(self, done: ErasedTable, table: StoredTable) -> None:
+    def _forget(self, done: ErasedTable, table: StoredTable, seen: Snapshot | None = None) -> None:
+        """`seen`: where its rows were looked for, or the commit that has removed them. If there is a newer one (a
+        catalog may have answered with an older state), it may have such rows."""
         self._notify(f"{done.table}: removing what earlier snapshots alone have")
         storage, project = self._context.project.storage, self._context.project
         before = _ALL
@@ -326,7 +340,13 @@ class _SourceErasure:
                 f"{counted(int(policy.orphans_after // 3600), 'hour')} old: then tidegate upkeep removes them"
             )
         upkeep = self._context.tables.upkeep(table.identifier, project.owner)
-        done.snapshots, done.orphans = forget_history(upkeep, before)
+        base = upkeep.table.current() if seen is None else seen
+        try:
+            done.snapshots, done.orphans = forget_history(upkeep, before, base)
+        except TidegateError as error:
+            if error.code != "TG502":
+                raise
+            raise _not_ended(self._relation, table) from error
 
 
 def _earlier(table: StoredTable) -> int:
@@ -334,17 +354,25 @@ def _earlier(table: StoredTable) -> int:
     return max(len(table.snapshot_ids()) - 1, 0)
 
 
-def forget_history(upkeep: Upkeep, orphans_before: int) -> tuple[int, int]:
-    """Leave of a table what its newest snapshot shows, and what tidegate said last; how many snapshots went, and how
-    many files that none knew and that are older (ms)."""
-    upkeep.forget_names()
-    before = upkeep.table.current()
+def forget_history(upkeep: Upkeep, orphans_before: int, base: Snapshot) -> tuple[int, int]:
+    """Leave of a table what its newest snapshot shows, which is `base`, and what tidegate said last; how many snapshots
+    went, and how many files that none knew and that are older (ms). Raises TG502 if there is a newer snapshot."""
     there = len(upkeep.table.snapshot_ids())
-    upkeep.forget_removed(before.facts)
+    upkeep.forget_removed(base)
+    upkeep.forget_names()
     upkeep.expire(_ALL)
     upkeep.table.current()
-    gone = there + 1 - len(upkeep.table.snapshot_ids()) if before.id is not None else 0
+    gone = there + 1 - len(upkeep.table.snapshot_ids()) if base.id is not None else 0
     return gone, upkeep.remove_orphans(orphans_before)
+
+
+def _not_ended(relation: Relation, table: StoredTable) -> TidegateError:
+    """TG502: the newest rows of a table are not those that were looked at."""
+    return TidegateError(
+        "TG502",
+        f"{table.identifier} has changed since the rows were looked for; the erasure has not ended",
+        hint=f"tidegate erase {relation.name} --resume",
+    )
 
 
 def sum_of(gone: Sequence[Gone]) -> Gone:

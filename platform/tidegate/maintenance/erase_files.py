@@ -33,11 +33,11 @@ def write_without(
     properties: Mapping[str, str],
     beside: Sequence[dict[str, Any]] = (),
     facts: Mapping[str, str] | None = None,
-) -> int:
-    """Replace these files; how many there were. `rows`: of the table as of `base`, with `_file` and `GOES`; `gone` of
-    those in the files go. `properties`: of the table, set in the same commit. `beside`: new files that come with it.
-    The commit says what the one before it said, and `facts`. Raises TG502 if another process has committed to the table
-    since."""
+) -> tuple[int, Snapshot]:
+    """Replace these files; how many there were, and the commit that does it. `rows`: of the table as of `base`, with
+    `_file` and `GOES`; `gone` of those in the files go. `properties`: of the table, set in the same commit. `beside`:
+    new files that come with it. The commit says what the one before it said, and `facts`. Raises TG502 if another
+    process has committed to the table since."""
     from pyspark.sql import functions as F
 
     assert base.id is not None
@@ -55,5 +55,5 @@ def write_without(
         )
     change = TableChange(properties=dict(properties)) if properties else None
     said = base.facts | dict(facts or {})
-    table.append([*written, *beside], target, said, base, removed=removed, change=change)
-    return len(removed)
+    own = table.append([*written, *beside], target, said, base, removed=removed, change=change)
+    return len(removed), table.at(own)

@@ -56,8 +56,8 @@ class FoundRows:
 
 
 class LogErasure:
-    """Works on the log as of its last commit; whoever changes it holds its lease. `raw`: a rejected row goes as well if
-    its raw text, its reason or its key has one of these texts."""
+    """Works on the log as of its last commit, which is `base`; whoever changes it holds its lease. `raw`: a rejected
+    row goes as well if its raw text, its reason or its key has one of these texts."""
 
     def __init__(
         self, context: Context, log: StoredLog, condition: RowsCondition, raw: Sequence[str]
@@ -65,7 +65,7 @@ class LogErasure:
         from pyspark.sql import functions as F
 
         self._context, self._log, self._table = context, log, log.table
-        self._base = log.table.current()
+        self.base = log.table.current()
         told = F.expr(condition.sql)
         texts = [text for given in raw for text in _texts_with(log.relation, given)]
         goes = [F.coalesce(told, F.lit(False)), *((F.col("_outcome") == REJECTED) & text for text in texts)]
@@ -80,7 +80,7 @@ class LogErasure:
         """Nothing is changed. What comes back is bounded by the files, partitions and hours that have such rows."""
         from pyspark.sql import functions as F
 
-        if self._base.id is None:
+        if self.base.id is None:
             return FoundRows()
         rows = self._rows()
         counts = [F.count_if(F.col("_outcome") == outcome).alias(outcome) for outcome in OUTCOMES]
@@ -113,7 +113,7 @@ class LogErasure:
 
     def _stored(self) -> DataFrame:
         """All that is in the log, with its file."""
-        return self._context.tables.rows(self._table.identifier, self._base.id, with_file=True)
+        return self._context.tables.rows(self._table.identifier, self.base.id, with_file=True)
 
     def _hour(self) -> Column:
         from pyspark.sql import functions as F
@@ -151,20 +151,21 @@ class LogErasure:
         target = log_target(self._table, storage, self._log.relation)
         record = recorded(storage, self._table, _entries(found, erasing)) if found.files else {}
         files, gone = {*found.files, *moved}, found.sum.rows + sum(moved.values())
-        beside = [progress_again(self._base, target)] if moved else []
+        beside = [progress_again(self.base, target)] if moved else []
         said = {"tidegate.progress": str(beside[0]["uri"])} if beside else {}
         rows = self._every_row(bool(moved))
-        return write_without(
-            self._context, self._table, self._base, rows, sorted(files), gone, target, record, beside, said
+        removed, self.base = write_without(
+            self._context, self._table, self.base, rows, sorted(files), gone, target, record, beside, said
         )
+        return removed
 
     def _moved_progress(self) -> dict[str, int]:
         """By file how many rows of the newest commit's progress are there, if a compaction has moved them: the file
         that the commit names is kept by its snapshot alone, which goes with all others."""
         from pyspark.sql import functions as F
 
-        name = self._base.summary.get("tidegate.progress")
-        if name is None or self._base.id is None:
+        name = self.base.summary.get("tidegate.progress")
+        if name is None or self.base.id is None:
             return {}
         rows = self._stored().where(self._of_progress())
         # Bounded: the rows of one commit's progress are in one file, or in a few.
@@ -175,7 +176,7 @@ class LogErasure:
         """Of the newest commit."""
         from pyspark.sql import functions as F
 
-        return (F.col("_outcome") == PROGRESS) & (F.col("_epoch") == self._base.integer("tidegate.epoch"))
+        return (F.col("_outcome") == PROGRESS) & (F.col("_epoch") == self.base.integer("tidegate.epoch"))
 
     def _every_row(self, moves: bool) -> DataFrame:
         """As `_rows`, with the progress, of which that of the newest commit goes if it `moves` into a file of its

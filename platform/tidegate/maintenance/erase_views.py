@@ -59,19 +59,19 @@ def mark_windows(context: Context, view: View, log: LogErasure, erasing: Erasing
 
 
 class ViewErasure:
-    """Works on a view's table as of its last commit; whoever changes it holds the view's lease. `condition`: on the
-    view's columns. Raises TG506 for results of another definition: their columns may be others."""
+    """Works on a view's table as of its last commit, which is `base`; whoever changes it holds the view's lease.
+    `condition`: on the view's columns. Raises TG506 for results of another definition: their columns may be others."""
 
     def __init__(self, context: Context, reached: ReachedView, condition: RowsCondition) -> None:
         self._context, self._view, self._condition = context, reached.view, condition
         self.table = context.tables.open(reached.stored, context.project.owner)
-        self._base = same_view(context, reached.view, self.table)
+        self.base = same_view(context, reached.view, self.table)
 
     def find(self) -> dict[str, int]:
         """By file, how many of its rows go. Nothing is changed; what comes back is bounded by the view's files."""
         from pyspark.sql import functions as F
 
-        if self._base.id is None:
+        if self.base.id is None:
             return {}
         # Bounded: by the files of the view.
         found = self._rows().where(F.col(GOES)).groupBy("_file").count().collect()
@@ -80,7 +80,7 @@ class ViewErasure:
     def _rows(self) -> DataFrame:
         from pyspark.sql import functions as F
 
-        rows = self._context.tables.rows(self.table.identifier, self._base.id, with_file=True)
+        rows = self._context.tables.rows(self.table.identifier, self.base.id, with_file=True)
         return rows.withColumn(GOES, F.coalesce(F.expr(self._condition.sql), F.lit(False)))
 
     def remove(self, found: dict[str, int]) -> int:
@@ -91,4 +91,7 @@ class ViewErasure:
         storage = self._context.project.storage
         target = self.table.target(storage, "_open", day, ("_window_end", "_tick"))
         rows, gone = self._rows(), sum(found.values())
-        return write_without(self._context, self.table, self._base, rows, sorted(found), gone, target, {})
+        removed, self.base = write_without(
+            self._context, self.table, self.base, rows, sorted(found), gone, target, {}
+        )
+        return removed

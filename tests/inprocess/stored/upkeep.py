@@ -38,6 +38,7 @@ from tests.inprocess.stored.files import (
     schema_of,
     summary_of,
 )
+from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.data_files import packed_bounds
 from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.tasks.writer import WriteTarget, _as_integers
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tests.inprocess.stored.tables import InProcessTable
+    from tidegate.iceberg.protocol import Snapshot
 
 #: Of the size that files should have; smaller ones are put together, and larger ones taken apart.
 _SMALL, _LARGE, _SIZE = 0.75, 1.8, 512 << 20
@@ -185,9 +187,11 @@ class InProcessUpkeep:
             self._commit(change)
         return len(names)
 
-    def forget_removed(self, summary: Mapping[str, str]) -> None:
-        if self._py.current_snapshot() is not None:
-            self._replace((), (), _Gathering, summary)
+    def forget_removed(self, base: Snapshot) -> None:
+        if self.table.current().id != base.id:
+            raise overtaken(self.table.identifier)
+        if base.id is not None:
+            self._replace((), (), _Gathering, base.facts)
 
     def _replace(
         self,
