@@ -108,7 +108,7 @@ def test_the_erasure_does_all_there_is_to_be_broken(ended: Ended) -> None:
     }
     assert (ended.run.facts["audit"], len(ended.run.facts["marks"])) == ((8, 10), 4)
     names = ("ErasingFile.write", "erase_log.recorded", "InProcessTable.append", "InProcessUpkeep._commit")
-    for name in (*names, "InProcessTable.set_properties", "InProcessUpkeep._delete", "ErasingFile.remove"):
+    for name in (*names, "InProcessUpkeep._delete", "ErasingFile.remove"):
         assert any(passed.endswith(name) for passed in ended.run.passed), name
     assert len(ended.run.distinct()) > 12
 
@@ -135,7 +135,9 @@ def test_R2_an_erasure_is_killed_at_every_point_and_the_next_one_ends_it(ended: 
 
 
 def test_R2_it_goes_on_by_the_same_command_too(ended: Ended) -> None:
-    number = next(n for n, name in enumerate(ended.run.passed) if name == "after InProcessTable.append")
+    # The first commit marks windows, the second one takes the rows out of the log.
+    appended = [n for n, name in enumerate(ended.run.passed) if name == "after InProcessTable.append"]
+    number = appended[1]
     session = ended.run.back_to(number)
     forget_files()
     session.confirm = None

@@ -327,6 +327,18 @@ GUARDS = (
         ),
     ),
     Guard(
+        "erasure-marks-newest",
+        "E9",
+        "Windows are marked only in the newest state of a view.",
+        "views/revisions/erased_windows.py",
+        "    table.append([], None, base.facts, base, change=TableChange(properties={MARKS: marks}))",
+        "    table.set_properties({MARKS: marks})",
+        (
+            "tests/simulate/test_simulate.py::test_a_history_that_once_failed_is_right"
+            "[windows-marked-by-an-older-state]",
+        ),
+    ),
+    Guard(
         "erasure-decides-nothing",
         "E4",
         "The one snapshot that an erasure leaves says what the commit before it said.",

@@ -228,9 +228,8 @@ class _SourceErasure:
                 file.write(begun)
             stages = self._stages(self._relation)
             stages.carry_out(EraseStage, lambda _: self._remove(found, begun))
-            stages.carry_out(
-                ForgetStage, lambda _: self._forget(self._table, self._log.table, self._erasure.base)
-            )
+            seen = self._erasure.base
+            stages.carry_out(ForgetStage, lambda _: self._forget(self._table, self._log.table, seen))
             if self._relation.primary_key:
                 self._erase_state()
             for reached in self._views:
@@ -340,13 +339,13 @@ class _SourceErasure:
                 f"{counted(int(policy.orphans_after // 3600), 'hour')} old: then tidegate upkeep removes them"
             )
         upkeep = self._context.tables.upkeep(table.identifier, project.owner)
-        base = upkeep.table.current() if seen is None else seen
         try:
+            base = upkeep.table.current() if seen is None else seen
             done.snapshots, done.orphans = forget_history(upkeep, before, base)
         except TidegateError as error:
-            if error.code != "TG502":
-                raise
-            raise _not_ended(self._relation, table) from error
+            if error.code == "TG502":
+                raise _not_ended(self._relation, table) from error
+            raise
 
 
 def _earlier(table: StoredTable) -> int:

@@ -33,16 +33,23 @@ if TYPE_CHECKING:
 def mark_windows(context: Context, view: View, log: LogErasure, erasing: Erasing, recorded: int) -> None:
     """Mark the closed windows of a view that counts and sums rows of a log, and that hold rows of it which go: it keeps
     them as they are. `recorded`: how many entries of this erasure the log's record has. What was marked since the last
-    of them is of rows that are still there, and is marked anew. The view's lease is held."""
-    from pyspark.sql import functions as F
-
+    of them is of rows that are still there, and is marked anew. The view's lease is held. Raises TG502 if the view has
+    a newer commit than the one that was looked at, of which more windows may be closed."""
     stored = context.stored(view.name)
     assert stored is not None
-    assert view.accounts is not None
     table = context.tables.open(stored, context.project.owner)
-    frontier = effective_frontier(view, same_view(context, view, table).summary, pin(context, view))
-    if frontier is None:
-        return
+    base, part = same_view(context, view, table), f"{erasing.id}/{recorded}"
+    frontier = effective_frontier(view, base.summary, pin(context, view))
+    found = [] if frontier is None else _closed_windows(view, log, frontier, part)
+    before = [one for one in marked(context, table) if one.erasure != part]
+    # (Also without one: the commit tells that nothing newer is there.)
+    mark(context, table, base, [*before, *found])
+
+
+def _closed_windows(view: View, log: LogErasure, frontier: int, part: str) -> list[MarkedWindow]:
+    from pyspark.sql import functions as F
+
+    assert view.accounts is not None
     placed = assign_windows(log.going(view.accounts.time_column), view.accounts, view.kind)
     end = F.col("_window_end")
     closed = placed.where(window_is_closed(end, F.expr(view.kind.spark_literal(frontier))))
@@ -53,9 +60,7 @@ def mark_windows(context: Context, view: View, log: LogErasure, erasing: Erasing
     counts = [F.count_if(F.col("_outcome") == outcome).alias(outcome) for outcome in OUTCOMES]
     # Bounded: the windows of the rows of one person.
     found = closed.select(*bounds, "_outcome").groupBy("s", "e").agg(*counts).collect()
-    part = f"{erasing.id}/{recorded}"
-    before = [one for one in marked(context, table) if one.erasure != part]
-    mark(context, table, [*before, *(MarkedWindow(part, *row) for row in found)])
+    return [MarkedWindow(part, *row) for row in found]
 
 
 class ViewErasure:

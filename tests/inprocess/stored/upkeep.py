@@ -106,8 +106,7 @@ class InProcessUpkeep:
         gone = [s for s in before.snapshots if s.snapshot_id not in _kept(before, bound, retain_last)]
         if not gone:
             return
-        ids = [s.snapshot_id for s in gone]
-        change = self._py.transaction()
+        ids, change = [s.snapshot_id for s in gone], self._py.transaction()
         change._apply((RemoveSnapshotsUpdate(snapshot_ids=ids),), (_StillThere(ids=ids),))
         self._commit(change)
         known = set(_files(self._py, self._py.metadata.snapshots))
@@ -201,10 +200,8 @@ class InProcessUpkeep:
         summary: Mapping[str, str] | None = None,
     ) -> None:
         change = self._py.transaction()
-        facts = dict(summary or {})
-        with (producer or _Replacing)(
-            Operation.REPLACE, change, self._py.io, snapshot_properties=facts
-        ) as update:
+        kind, facts = producer or _Replacing, dict(summary or {})
+        with kind(Operation.REPLACE, change, self._py.io, snapshot_properties=facts) as update:
             for file in gone:
                 update.delete_data_file(file)
             for file in new:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidegate.iceberg.table_change import TableChange
 from tidegate.plan.versions import MARKS
 from tidegate.project.object_store import make_folder
 from tidegate.sql.dialect.inner_names import inner
@@ -25,6 +26,7 @@ from tidegate.watermark import TimeKind
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from tidegate.iceberg.protocol import Snapshot
     from tidegate.iceberg.tables import StoredTable
     from tidegate.plan.versions import KeptVersion
     from tidegate.runtime.context import Context
@@ -64,10 +66,12 @@ def marked(context: Context, table: StoredTable) -> list[MarkedWindow]:
     return [MarkedWindow(*(row[f.name] for f in fields(MarkedWindow))) for row in rows]
 
 
-def mark(context: Context, table: StoredTable, windows: Iterable[MarkedWindow]) -> None:
-    """Have these marks and no others, in a commit of their own. (What had marks before may be read just now: a file
-    that no property names any more is small, and has nothing of anybody.)"""
-    table.set_properties({MARKS: json.dumps({"of": table.uuid, "file": _written(context, table, windows)})})
+def mark(context: Context, table: StoredTable, base: Snapshot, windows: Iterable[MarkedWindow]) -> None:
+    """Have these marks and no others, in a commit of their own, which says what `base` said. (What had marks before may
+    be read just now: a file that no property names any more is small, and has nothing of anybody.) Raises TG502 if
+    another process has committed to the table since `base`: more windows may be closed then."""
+    marks = json.dumps({"of": table.uuid, "file": _written(context, table, windows)})
+    table.append([], None, base.facts, base, change=TableChange(properties={MARKS: marks}))
 
 
 def marks_of_past(context: Context, table: StoredTable, number: int, upto: int) -> dict[str, str]:
