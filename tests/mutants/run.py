@@ -25,6 +25,7 @@ from typing import Any
 from tests.mutants import (
     bounds,
     commits,
+    erasures,
     planted,
     planted_changes,
     planted_erasures,
@@ -41,7 +42,14 @@ from tests.mutants.page import PAGE, seeds_on, write_planted
 from tests.mutants.tree import LIMIT, Run, Tree, copied, digest, files
 from tests.simulate.run import PLAYED
 
-GUARDS: tuple[Guard, ...] = (*rows.GUARDS, *commits.GUARDS, *steps.GUARDS, *bounds.GUARDS, *warm.GUARDS)
+GUARDS: tuple[Guard, ...] = (
+    *rows.GUARDS,
+    *commits.GUARDS,
+    *steps.GUARDS,
+    *bounds.GUARDS,
+    *erasures.GUARDS,
+    *warm.GUARDS,
+)
 PLANTED: tuple[Planted, ...] = (
     *planted.PLANTED,
     *planted_topics.PLANTED,

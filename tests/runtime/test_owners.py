@@ -140,7 +140,6 @@ GUARDS = {
     "iceberg/upkeep_table.py:SparkUpkeep.remove_orphans": LEASE,
     "maintenance/erase.py:_SourceErasure._forget_versions": LEASE,
     "maintenance/erase_state.py:StateErasure.remove": LEASE,
-    "views/revisions/erased_windows.py:mark": LEASE,
     "views/versions/past.py:keep": LEASE,
     "views/view_table.py:ViewTable.__init__": LEASE,
     "store/sqlite_catalog.py:forget": "of a table whose folder is gone; move_catalog asks for the others",
