@@ -58,6 +58,8 @@ log.message.timestamp.after.max.ms=9223372036854775807
 message.max.bytes=20000000
 replica.fetch.max.bytes=20000000
 log.cleaner.dedupe.buffer.size=4194304
+metadata.max.idle.interval.ms=30000
+group.share.enable=false
 """
 
 

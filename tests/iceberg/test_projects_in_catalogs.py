@@ -14,6 +14,8 @@ import pytest
 from tests.cli.test_owners import tidegate
 from tests.conftest import Workbench
 from tests.iceberg.test_lost_answers import COMMITS, DROPS, Proxy, through
+from tests.maintenance.people import WHO, arrive, define, erased, stored
+from tests.maintenance.test_erase_views import HOURS
 from tests.support import catalogs
 from tests.support.faulty_http import Fault, lose_answer
 from tests.support.quick import quick
@@ -21,9 +23,12 @@ from tests.support.rest_proxy import after, refuse
 from tests.views import test_versions as versions
 from tests.views.test_rebuild import rows as shown
 from tidegate.audit.stored_files import own_tables, verify
+from tidegate.audit.view import audit_view
 from tidegate.maintenance import upkeep
+from tidegate.plan.versions import kept_versions
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.store.metadata import load_table, table_names
+from tidegate.views.amend.rebuild import rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,6 +83,32 @@ def test_E5_a_view_is_planned_applied_and_rolled_back_by_the_commands(
     versions.inserted(session, 4)
     session.run()
     assert shown(session, "v") == versions.expected(5, versions.COUNT, 4)
+
+
+def test_E9_an_erasure_ends_where_its_views_have_earlier_versions(workbench: Workbench) -> None:
+    """What is kept of them is a property, which a server sets in a commit with a snapshot."""
+    shows = "CREATE MATERIALIZED VIEW hourly AS SELECT window_start, customer, {} AS n {} GROUP BY {};"
+    shows += "CREATE MATERIALIZED VIEW totals AS SELECT window_start, {} AS n {} GROUP BY window_start;"
+    for value in ("count(*)", "max(id)", "count(id)"):
+        define(workbench.root, shows.format(value, HOURS, "window_start, customer", value, HOURS))
+        session = workbench.session()
+        if value == "count(*)":
+            arrive(workbench.root, 1, 2)
+            session.run()
+        else:
+            rebuild(session)
+    tables = [session.tables.open(session.identifier(name)) for name in ("hourly", "totals")]
+    assert [len(kept_versions(table.properties())) for table in tables] == [2, 2]
+    done = erased(session, keep_aggregates=True)
+    assert done.rows == 10
+    for table in tables:
+        table.refresh()
+        assert (kept_versions(table.properties()), len(table.snapshot_ids())) == ((), 1)
+    for name in ("orders", "hourly", "totals"):
+        assert WHO not in str(stored(session, name))
+    assert [one.table for one in erased(session, keep_aggregates=True).tables if one.rows] == []
+    assert all(audit_view(session, name).ok for name in ("hourly", "totals"))
+    session.run()
 
 
 def test_X3_what_is_dropped_takes_nothing_of_equal_or_longer_names(

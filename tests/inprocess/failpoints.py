@@ -11,7 +11,6 @@ from unittest.mock import patch
 from tests.inprocess.stored.tables import InProcessTable, InProcessTables
 from tests.inprocess.stored.upkeep import InProcessUpkeep
 from tidegate.iceberg import retire
-from tidegate.ingest import erased
 from tidegate.ingest.stream import PlanInbox
 from tidegate.maintenance import erase_log, erase_views
 from tidegate.maintenance.erasing import ErasingFile
@@ -37,7 +36,7 @@ POINTS: tuple[tuple[Any, str], ...] = (
     (InProcessUpkeep, "_delete"),
     (retire, "_write"),
     (retire, "_forget"),
-    (erased, "_forget_superseded"),
+    (erase_log, "forget_superseded"),
     (erase_log, "recorded"),
     (erase_views, "mark"),
     (ErasingFile, "write"),

@@ -71,8 +71,8 @@ GUARDS: tuple[Guard, ...] = (
         "E9",
         "An erasure ends only where the rows that it has looked at are those of the newest snapshot.",
         "maintenance/erase.py",
-        "base = upkeep.table.current() if seen is None else seen",
-        "base = upkeep.table.current()",
+        "forget_history(upkeep, before, seen)",
+        "forget_history(upkeep, before, upkeep.table.current())",
         (
             "tests/simulate/test_simulate.py::test_a_history_that_once_failed_is_right"
             "[rows-looked-for-in-an-older-state]",
@@ -83,7 +83,7 @@ GUARDS: tuple[Guard, ...] = (
         "E9",
         "Windows are marked only in the newest state of a view.",
         "views/revisions/erased_windows.py",
-        "    table.append([], None, base.facts, base, change=TableChange(properties={MARKS: marks}))",
+        "    table.append([], None, base.facts, base, change=change)",
         "    table.set_properties({MARKS: marks})",
         (
             "tests/simulate/test_simulate.py::test_a_history_that_once_failed_is_right"

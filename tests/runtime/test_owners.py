@@ -91,7 +91,7 @@ GUARDS = {
     "views/versions/build.py:VersionBuild._swap": "under Context.lease; of each reader it asks",
     "iceberg/retire.py:_forget": LEASE,
     "iceberg/retire.py:retire": LEASE,
-    "ingest/erased.py:_forget_superseded": LEASE,
+    "ingest/erased.py:forget_superseded": LEASE,
     "maintenance/erase.py:forget_history": LEASE,
     "maintenance/erasing.py:ErasingFile.remove": LEASE,
     "maintenance/erasing.py:ErasingFile.write": LEASE,

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import quote
 from tidegate.jvm.java import java_class
 from tidegate.plan.column_changes import ColumnChange
@@ -16,7 +17,8 @@ from tidegate.plan.column_changes import ColumnChange
 @dataclass(frozen=True)
 class TableChange:
     """Columns that go; (old, new name) of those that are renamed; (name, Spark type) of those that are widened and
-    added, by their new names; all names in their new `order`; table `properties` to set."""
+    added, by their new names; all names in their new `order`; table `properties` to set, and how the table has to have
+    some of them when the commit is made (`expected`; None: not at all), else it is TG502."""
 
     dropped: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
@@ -24,6 +26,7 @@ class TableChange:
     added: tuple[tuple[str, str], ...] = ()
     order: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    expected: Mapping[str, str | None] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -39,7 +42,11 @@ class TableChange:
 
 
 def change_table(jvm: Any, table: Any, change: TableChange, transaction: Any) -> None:
-    """Put a change of the table into a transaction of Iceberg's Java, before its rows."""
+    """Put a change of the table into a transaction of Iceberg's Java, before its rows. Raises TG502 if a property is
+    not as expected."""
+    now = table.properties()
+    if any(now.get(key) != value for key, value in change.expected.items()):
+        raise overtaken(str(table.name()))
     # One after the other: a name must be free before another column can have it.
     for part in _parts(jvm, change, list(_names(table)), transaction):
         part.commit()

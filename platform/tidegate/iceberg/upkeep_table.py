@@ -55,7 +55,7 @@ class SparkUpkeep:
             if made.changes().isEmpty():
                 break
             try:
-                put(self._spark._jvm, operations, known, made)
+                put(self._spark._jvm, operations, known, made, names=True)
             except Exception as error:
                 # Its client may have asked twice, or have heard nothing. Iceberg would leave the files then.
                 self.table.current()
@@ -197,7 +197,8 @@ class SparkUpkeep:
         one_of_all = self._class("com.google.common.base.Functions").constant("all")
         # (A commit is refused where others have committed since its table was read.)
         with self._one_commit() as table:
-            if int(table.currentSnapshot().snapshotId()) != base.id:
+            current = table.currentSnapshot()
+            if current is None or int(current.snapshotId()) != base.id:
                 raise overtaken(self.table.identifier)
             rewrite = table.rewriteManifests().clusterBy(one_of_all)
             for key, value in base.facts.items():

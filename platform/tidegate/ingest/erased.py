@@ -8,7 +8,7 @@ that an audit adds up at every instant: raw = found + retired + erased (W5).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -101,9 +101,8 @@ def erased(table: StoredTable, storage: Storage) -> Erased:
 
 
 def recorded(storage: Storage, table: StoredTable, entries: Iterable[ErasedRows]) -> dict[str, str]:
-    """Write the record with these entries behind those that it has. What a commit has to say of it: table properties.
-    The record before it stays until the next one is written: somebody may be reading it."""
-    _forget_superseded(storage, table)
+    """Write the record with these entries behind those that it has. What a commit has to say of it: table
+    properties."""
     every = Erased.of([*erased(table, storage).entries, *entries])
     columns: dict[str, Any] = {
         name: [getattr(one, name) for one in every.entries]
@@ -117,9 +116,10 @@ def recorded(storage: Storage, table: StoredTable, entries: Iterable[ErasedRows]
     return {RECORD: name, ROWS: str(every.rows)}
 
 
-def _forget_superseded(storage: Storage, table: StoredTable) -> None:
-    """Remove the records that no property names."""
+def forget_superseded(storage: Storage, table: StoredTable, names: Collection[str | None]) -> None:
+    """Remove all records but these, when a commit names the newest of them. (Somebody may be reading the one before
+    it.)"""
     filesystem, folder = storage.filesystem(f"{table.location}/{_FOLDER}")
     for info in filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=True)):
-        if info.is_file and info.base_name != table.property(RECORD):
+        if info.is_file and info.base_name not in names:
             filesystem.delete_file(info.path)

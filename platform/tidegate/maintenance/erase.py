@@ -18,11 +18,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
+from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.retire import Gone
 from tidegate.ingest.erased import erased
 from tidegate.ingest.ingest import StoredLog
 from tidegate.maintenance.erase_log import FoundRows, LogErasure
-from tidegate.maintenance.erase_reach import require_reach
+from tidegate.maintenance.erase_reach import left_to_others, require_reach
 from tidegate.maintenance.erase_state import StateErasure
 from tidegate.maintenance.erase_views import ViewErasure, mark_windows
 from tidegate.maintenance.erasing import Erasing, ErasingFile
@@ -107,7 +108,8 @@ def erase(
     `notify`: told of each step as it begins.
     Raises TG509 for what is neither, TG512 if it has no log, TG1xx and TG2xx for what is no condition, TG404 for an
     empty text, TG571 if not everything can be reached, TG572 if nobody agrees, TG573 for another erasure than the one
-    that was interrupted, TG508 if another process writes one of the tables.
+    that was interrupted, TG508 if another process writes one of the tables, TG502 if one has a newer
+    commit than the one that was looked at.
     """
     started = time.monotonic()
     relation = context.relation(name)
@@ -128,7 +130,16 @@ def erase(
         if dry_run:
             work.look()
         else:
-            work.run(file, begun)
+            try:
+                work.run(file, begun)
+            except TidegateError as error:
+                if error.code != "TG502":
+                    raise
+                raise TidegateError(
+                    "TG502",
+                    f'the erasure of rows of "{relation.name}" has not ended: a table has changed meanwhile',
+                    hint=f"tidegate erase {relation.name} --resume",
+                ) from error
     work.done.seconds = round(time.monotonic() - started, 3)
     return work.done
 
@@ -176,7 +187,7 @@ class _SourceErasure:
             # Before anything is changed it is known that each of them can be.
             self._view(reached)
         self._table = ErasedTable(relation.name)
-        self.done = Erasure(relation.name, tables=[self._table], notes=_left_to_others(relation))
+        self.done = Erasure(relation.name, tables=[self._table], notes=left_to_others(relation))
 
     def look(self) -> None:
         """What `run` would do."""
@@ -238,9 +249,8 @@ class _SourceErasure:
                 done = next((t for t in self.done.tables if t.table == view.name), ErasedTable(view.name))
                 self.done.tables += [] if done in self.done.tables else [done]
                 table = self._context.tables.open(self._context.identifier(view.name))
-                self._stages(view).carry_out(
-                    ForgetStage, partial(self._forget_versions, done, view, table, None)
-                )
+                self._forget_versions(view, table)
+                self._stages(view).carry_out(ForgetStage, partial(self._forget_unseen, done, table))
             file.remove()
 
     def _stages(self, item: Relation | View) -> Stages:
@@ -260,11 +270,15 @@ class _SourceErasure:
         self._notify(f"{name}: erasing rows, and writing files again")
         done.rows = erasure.find()
         stages.carry_out(EraseStage, lambda _: erasure.remove())
-        stages.carry_out(ForgetStage, lambda _: self._forget(done, erasure.table))
+        stages.carry_out(ForgetStage, partial(self._forget_unseen, done, erasure.table))
         if erasure.find():
-            raise _not_ended(self._relation, erasure.table)
+            raise overtaken(name)
 
     def _erase_view(self, reached: ReachedView) -> None:
+        # (A server makes a snapshot of it, which is not to come behind the look at the rows.)
+        self._forget_versions(
+            reached.view, self._context.tables.open(reached.stored, self._context.project.owner)
+        )
         done, erasure = ErasedTable(reached.view.name), self._view(reached)
         self.done.tables.append(done)
         stages = self._stages(reached.view)
@@ -275,20 +289,14 @@ class _SourceErasure:
             done.rows, done.files = sum(found.values()), erasure.remove(found)
 
         stages.carry_out(EraseStage, remove)
-        stages.carry_out(
-            ForgetStage,
-            lambda stage: self._forget_versions(done, reached.view, erasure.table, erasure.base, stage),
-        )
+        stages.carry_out(ForgetStage, lambda _: self._forget(done, erasure.table, erasure.base))
 
-    def _forget_versions(
-        self, done: ErasedTable, view: View, table: StoredTable, seen: Snapshot | None, _: ForgetStage
-    ) -> None:
-        """Also the version that is built, which begins anew, and the earlier ones. `seen`: as `_forget`."""
+    def _forget_versions(self, view: View, table: StoredTable) -> None:
+        """The version that is built, which begins anew, and the earlier ones."""
         self._context.forget_next(view.name)
         table.current()
-        if table.property(KEPT) is not None:
+        if table.property(KEPT) not in (None, "[]"):
             table.set_properties({KEPT: "[]"})
-        self._forget(done, table, seen)
 
     def _ask(self, found: FoundRows) -> None:
         rows = found.sum
@@ -316,7 +324,6 @@ class _SourceErasure:
         self._notify(f"{self._relation.name}: writing {counted(len(found.files), 'file')} again")
         self._table.files = self._erasure.remove(found, begun)
         # Of one that was interrupted, also what it had removed before.
-        table.current()
         self._say(sum_of([one.gone for one in erased(table, storage).entries if one.erasure == begun.id]))
         self.done.id, self.done.by, self.done.at = begun.id, begun.by, begun.at
         for view in self._keeping:
@@ -324,9 +331,13 @@ class _SourceErasure:
             windows = {(w.start, w.end) for w in marked(self._context, own) if w.of(begun.id)}
             self.done.tables.append(ErasedTable(view.name, marked=len(windows)))
 
-    def _forget(self, done: ErasedTable, table: StoredTable, seen: Snapshot | None = None) -> None:
+    def _forget_unseen(self, done: ErasedTable, table: StoredTable, _: ForgetStage) -> None:
+        """Of a table of which no row goes."""
+        self._forget(done, table, table.current())
+
+    def _forget(self, done: ErasedTable, table: StoredTable, seen: Snapshot) -> None:
         """`seen`: where its rows were looked for, or the commit that has removed them. If there is a newer one (a
-        catalog may have answered with an older state), it may have such rows."""
+        catalog may have answered with an older state), it may have such rows. Raises TG502 then."""
         self._notify(f"{done.table}: removing what earlier snapshots alone have")
         storage, project = self._context.project.storage, self._context.project
         before = _ALL
@@ -340,12 +351,11 @@ class _SourceErasure:
             )
         upkeep = self._context.tables.upkeep(table.identifier, project.owner)
         try:
-            base = upkeep.table.current() if seen is None else seen
-            done.snapshots, done.orphans = forget_history(upkeep, before, base)
-        except TidegateError as error:
-            if error.code == "TG502":
-                raise _not_ended(self._relation, table) from error
-            raise
+            done.snapshots, done.orphans = forget_history(upkeep, before, seen)
+        except Exception as error:
+            if not upkeep.is_conflict(error):
+                raise
+            raise overtaken(table.identifier) from error
 
 
 def _earlier(table: StoredTable) -> int:
@@ -355,23 +365,17 @@ def _earlier(table: StoredTable) -> int:
 
 def forget_history(upkeep: Upkeep, orphans_before: int, base: Snapshot) -> tuple[int, int]:
     """Leave of a table what its newest snapshot shows, which is `base`, and what tidegate said last; how many snapshots
-    went, and how many files that none knew and that are older (ms). Raises TG502 if there is a newer snapshot."""
+    went, and how many files that none knew and that are older (ms). Raises TG502 if another snapshot is there."""
+    upkeep.forget_names()
+    upkeep.table.current()
     there = len(upkeep.table.snapshot_ids())
     upkeep.forget_removed(base)
-    upkeep.forget_names()
     upkeep.expire(_ALL)
     upkeep.table.current()
-    gone = there + 1 - len(upkeep.table.snapshot_ids()) if base.id is not None else 0
-    return gone, upkeep.remove_orphans(orphans_before)
-
-
-def _not_ended(relation: Relation, table: StoredTable) -> TidegateError:
-    """TG502: the newest rows of a table are not those that were looked at."""
-    return TidegateError(
-        "TG502",
-        f"{table.identifier} has changed since the rows were looked for; the erasure has not ended",
-        hint=f"tidegate erase {relation.name} --resume",
-    )
+    left, stays = len(upkeep.table.snapshot_ids()), int(base.id is not None)
+    if left != stays:
+        raise overtaken(upkeep.table.identifier)
+    return there + stays - left, upkeep.remove_orphans(orphans_before)
 
 
 def sum_of(gone: Sequence[Gone]) -> Gone:
@@ -388,13 +392,3 @@ def asking() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return f"user {os.getuid()}"
-
-
-def _left_to_others(relation: Relation) -> list[str]:
-    """Where the rows came from: tidegate reads there, and deletes nothing."""
-    path, topic = (getattr(relation.connector, name, None) for name in ("path", "topic"))
-    if topic is not None:
-        return [f"the topic {topic} is not tidegate's: delete the messages there, or let its retention do so"]
-    if path is not None:
-        return [f"the files in {path} are not tidegate's: delete the rows there"]
-    return []

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tidegate.iceberg.data_files import progress_again
 from tidegate.iceberg.layout import PROGRESS, REJECTED, quote, ticks_of
 from tidegate.iceberg.retire import OUTCOMES, Gone
-from tidegate.ingest.erased import ErasedRows, recorded
+from tidegate.ingest.erased import RECORD, ErasedRows, forget_superseded, recorded
 from tidegate.ingest.ingest import log_target
 from tidegate.maintenance.erase_files import GOES, write_without
 from tidegate.sql.dialect.inner_names import inner
@@ -154,9 +154,12 @@ class LogErasure:
         beside = [progress_again(self.base, target)] if moved else []
         said = {"tidegate.progress": str(beside[0]["uri"])} if beside else {}
         rows = self._every_row(bool(moved))
+        before = self._table.property(RECORD)
         removed, self.base = write_without(
             self._context, self._table, self.base, rows, sorted(files), gone, target, record, beside, said
         )
+        if record:
+            forget_superseded(storage, self._table, (before, record[RECORD]))
         return removed
 
     def _moved_progress(self) -> dict[str, int]:

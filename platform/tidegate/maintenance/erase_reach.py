@@ -221,3 +221,13 @@ def _branches(context: Context, relation: Relation) -> Iterator[str]:
         every = _undefined(other.storage, other.env.warehouse.namespace, set(), [relation.name])
         if found := sorted({*stored, *every}):
             yield f'environment "{name}": {", ".join(found)}'
+
+
+def left_to_others(relation: Relation) -> list[str]:
+    """Where the rows came from: tidegate reads there, and deletes nothing."""
+    path, topic = (getattr(relation.connector, name, None) for name in ("path", "topic"))
+    if topic is not None:
+        return [f"the topic {topic} is not tidegate's: delete the messages there, or let its retention do so"]
+    if path is not None:
+        return [f"the files in {path} are not tidegate's: delete the rows there"]
+    return []

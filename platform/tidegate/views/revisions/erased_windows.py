@@ -71,7 +71,9 @@ def mark(context: Context, table: StoredTable, base: Snapshot, windows: Iterable
     be read just now: a file that no property names any more is small, and has nothing of anybody.) Raises TG502 if
     another process has committed to the table since `base`: more windows may be closed then."""
     marks = json.dumps({"of": table.uuid, "file": _written(context, table, windows)})
-    table.append([], None, base.facts, base, change=TableChange(properties={MARKS: marks}))
+    # (A commit of other marks says what the one before it said, too.)
+    change = TableChange(properties={MARKS: marks}, expected={MARKS: table.property(MARKS)})
+    table.append([], None, base.facts, base, change=change)
 
 
 def marks_of_past(context: Context, table: StoredTable, number: int, upto: int) -> dict[str, str]:
