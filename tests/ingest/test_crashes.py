@@ -260,6 +260,7 @@ def test_X2_a_line_that_its_decoder_waits_for_ever_over_is_rejected_and_the_sour
 
 
 @pytest.mark.spark
+@pytest.mark.long_run
 def test_X2_rows_of_a_parquet_file_that_kill_their_worker_are_rejected_and_the_source_goes_on(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,10 +124,7 @@ IN_REPORTS = (
 )
 
 #: Those of them that what sinks read may have, too; `make property` asks for all.
-IN_SINKS = (
-    *("_number", "_kind", "_late", "_amendment", "_newest", "_n", "_before", "_key0", "_own_tick"),
-    *("_is_current", "_amended_at", "late_rows", "results", "times", "side", "place", "e0", "f0"),
-)
+IN_SINKS = ("_number", "_kind", "_amendment", "_newest", "_key0", "_own_tick", "late_rows", "results")
 
 
 class Story:

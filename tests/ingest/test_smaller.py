@@ -80,7 +80,10 @@ def die_over(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(file_rows, "text_decoder", lambda *given: killing(made(*given), most))
 
 
-@pytest.mark.parametrize("more", ["", PLACED], ids=["folder", "columns"])
+@pytest.mark.parametrize(
+    "more",
+    [pytest.param("", id="folder"), pytest.param(PLACED, id="columns", marks=pytest.mark.long_run)],
+)
 def test_X2_a_batch_of_too_many_files_is_made_smaller(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch, plans: list[Any], more: str
 ) -> None:
@@ -132,6 +135,7 @@ def test_X2_a_row_group_of_parquet_is_read_in_little_pieces(
     assert [plan.care for plan in plans] == [0, 1, 2]
 
 
+@pytest.mark.long_run
 def test_X2_of_a_recording_fewer_rows_are_played_at_once(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch, plans: list[Any], tmp_path: Path
 ) -> None:

@@ -161,7 +161,7 @@ def ticks(value: datetime | None) -> int | None:
 @pytest.mark.runner("inprocess", "spark")
 def test_property_spark_equals_the_oracle(new_workbench: Callable[[], Workbench], runner: str) -> None:
     # (Without a JVM the simulator's histories have random cuts, too.)
-    usual, thorough = (2, 4) if runner == SPARK else (8, 24)
+    usual, thorough = (1, 4) if runner == SPARK else (8, 24)
 
     @settings(max_examples=thorough if THOROUGH else usual)
     @given(cases())
