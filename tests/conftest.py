@@ -40,6 +40,9 @@ CLASSES = ROOT / ".tidegate" / "classes"
 if CLASSES.is_dir():
     os.environ.setdefault("TIDEGATE_CLASS_ARCHIVES", str(CLASSES))
 
+# The runner without a JVM asks its server by gRPC, which else closes what threads are reading whenever this process
+# starts another one.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 #: What needs a server of its own, and is of `make catalogs`.
 collect_ignore = [] if catalogs.kind() == "postgres" else ["iceberg/test_lost_answers.py"]
