@@ -180,9 +180,20 @@ def _without_value(literal: Any) -> None:
 def _to_table(real: Any) -> Any:
     def to_table(frame: Any) -> Any:
         rows = rows_of(frame)
-        return real(frame) if rows is None else (rows, frame._cached_schema)
+        return _answered(real, frame) if rows is None else (rows, frame._cached_schema)
 
     return to_table
+
+
+def _answered(real: Any, frame: Any) -> Any:
+    """What the server answers. Of some 100,000 answers gRPC can't read one, whichever it is ("Error parsing message"),
+    and pyspark then asserts that there is one. A query changes nothing, so it is asked once more."""
+    try:
+        return real(frame)
+    except AssertionError as error:
+        if error.args:
+            raise
+        return real(frame)
 
 
 def _to_arrow(real: Any) -> Any:
