@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,8 +31,6 @@ CREATE MATERIALIZED VIEW totals AS SELECT window_start, count(*) AS n {HOURS} GR
 EMIT ON WINDOW CLOSE;
 """
 TABLES = ("orders", "hourly", "totals")
-#: CI ends it at every third point; the simulator's histories, and `make property`, at all of them.
-THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
 
 
 @pytest.fixture(autouse=True)
@@ -114,9 +111,10 @@ def test_the_erasure_does_all_there_is_to_be_broken(ended: Ended) -> None:
 
 
 @pytest.mark.medium
-def test_R2_an_erasure_is_killed_at_every_point_and_the_next_one_ends_it(ended: Ended) -> None:
+@pytest.mark.parametrize("each", [3, pytest.param(1, marks=pytest.mark.long_run)])
+def test_R2_an_erasure_is_killed_at_every_point_and_the_next_one_ends_it(ended: Ended, each: int) -> None:
     """What is left adds up; what was begun is known, and nobody who agreed is asked again; and the end is the same."""
-    for number in ended.run.distinct()[:: 1 if THOROUGH else 3]:
+    for number in ended.run.distinct()[::each]:
         session, point = ended.run.back_to(number), ended.run.passed[number]
         forget_files()
         audit(session)
