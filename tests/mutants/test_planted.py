@@ -97,7 +97,7 @@ def test_a_fault_that_no_seed_finds_is_said(tmp_path: Path) -> None:
 
 def test_a_history_without_an_end_is_found_and_a_broken_simulator_finds_nothing(tmp_path: Path) -> None:
     assert hunt(_Played(tmp_path, (1, "seed 5\nseed 6\nTimeout (0:05:00)!\n")), 5).seed == 6
-    assert hunt(_Played(tmp_path, (-signal.SIGPROF, "seed 5\nseed 6\n")), 5).seed == 6
+    assert hunt(_Played(tmp_path, (-signal.SIGXCPU, "seed 5\nseed 6\n")), 5).seed == 6
     assert hunt(_Played(tmp_path, (1, "seed 5\nImportError: no")), 5) == Hunt(
         None, 1, problem="seed 5\nImportError: no"
     )

@@ -80,4 +80,4 @@ def test_a_history_is_ended_by_the_cpu_that_it_takes_however_busy_the_machine_is
         process.start()
         process.join()
         ends.append(process.exitcode)
-    assert ends == [0, -signal.SIGPROF]
+    assert ends == [0, -signal.SIGXCPU]

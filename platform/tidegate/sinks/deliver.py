@@ -112,8 +112,12 @@ def _delivered(
 def _record(context: Context, sink: Sink) -> None:
     """Keep what the sink delivers and where to, for `check` and `status` to compare with what its file says later."""
     storage = context.project.storage
+    file = StateFile(storage, deployment_file(storage, sink.name))
     if last_deployment(storage, sink.name) != deployment(sink):
-        StateFile(storage, deployment_file(storage, sink.name)).write(deployment(sink))
+        file.write(deployment(sink))
+    else:
+        # A writer may have broken off for whom the file was missing, or who had another definition.
+        file.tidy()
 
 
 def _print(event: Event) -> None:

@@ -82,15 +82,17 @@ class StateFile:
                 raise self._overtaken()
             self._version = version
             return
-        folder, _, name = self._path.rpartition("/")
-        make_folder(self._filesystem, folder)
-        if not self._written and not is_object_store(self._filesystem):
-            self._tidy(folder, name)
+        make_folder(self._filesystem, self._path.rpartition("/")[0])
+        if not self._written:
+            self.tidy()
         self._written += 1
         put_whole(self._filesystem, self._path, json.dumps(document).encode())
 
-    def _tidy(self, folder: str, name: str) -> None:
-        """Remove what writers that broke off have left of it."""
+    def tidy(self) -> None:
+        """Remove what writers that broke off have left of it; hold the lease. In object storage they leave nothing."""
+        if is_object_store(self._filesystem):
+            return
+        folder, _, name = self._path.rpartition("/")
         for info in self._filesystem.get_file_info(pafs.FileSelector(folder)):
             if whole_name(info.base_name) == name:
                 with suppress(FileNotFoundError):

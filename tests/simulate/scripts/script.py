@@ -160,11 +160,11 @@ def script_of(seed: int) -> Script:
         return _erasing(seed, rng)
     if seed % 30 in _EDITING:
         return _editing(seed, rng)
-    views = tuple(rng.sample(sorted(VIEWS.keys() - {*OVER, *JOINS, *MEASURES}), rng.choice([1, 1, 2])))
-    if rng.random() < 0.11:
+    views = tuple(rng.sample(sorted(VIEWS.keys() - {*OVER, *JOINS, *MEASURES}), rng.choice([1, 1, 1, 2])))
+    if rng.random() < 0.08:
         # (What these cost is twice as much as another view.)
         views = (rng.choice(OVER),)
-    elif rng.random() < 0.14:
+    elif rng.random() < 0.11:
         views = (rng.choice(JOINS),)
     pipeline = Pipeline(views, rng.choice([1, 2, 2]), rng.random() < 0.6, rng.random() < 0.3)
     if rng.random() < 0.35:
@@ -271,7 +271,7 @@ def _editing(seed: int, rng: Random) -> Script:
     views = MEASURES if rng.random() < 0.3 else tuple(rng.sample(_QUERIES, rng.choice([1, 2])))
     pipeline = Pipeline(views, rng.choice([1, 2, 2]), ahead=rng.random() < 0.3, evolves=True)
     rows, edits, acts = Rows(rng, False, pipeline), _edits(rng, pipeline), list[Act]()
-    for number in range(rng.choice([3, 3, 4])):
+    for number in range(3):
         acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 1, 2]))]
         chance = rng.random()
         acts.append(Live() if chance > 0.9 else Run(fresh=rng.random() < 0.4))
@@ -315,7 +315,7 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
             acts += [edits.change(), Apply(rng.random() < 0.8)][: rng.choice([1, 2, 2])]
         if messages is None:
             # (Upkeep puts two files and more together, and the next one removes these.)
-            acts += [Arrive(rows.file()) for _ in range(rng.choice([2, 3] if keeps else [1, 1, 2, 3]))]
+            acts += [Arrive(rows.file()) for _ in range(rng.choice([2, 2, 3] if keeps else [1, 1, 2]))]
         else:
             acts += messages.acts()
         for _ in range(0 if others is None else rng.choice([1, 1, 2])):
@@ -332,12 +332,12 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
         if chance < 0.15:
             acts.append(_together(rng, amends, pipeline, rows if messages is None else None))
         elif chance < 0.3 and messages is None:
-            acts.append(Live(tuple(rows.file() for _ in range(rng.choice([0, 1, 2])))))
+            acts.append(Live(tuple(rows.file() for _ in range(rng.choice([0, 1, 1])))))
         else:
             acts.append(Run(fresh=rng.random() < 0.3))
     if edits is not None and rng.random() < 0.4:
         acts += [edits.change(), Arrive(rows.file()), Apply(), Run(fresh=rng.random() < 0.5)]
-    if pipeline.delivers and rng.random() < 0.6:
+    if pipeline.delivers and rng.random() < 0.4:
         # Where a fault has ended the runs before, something is delivered now.
         acts.append(Run(fresh=rng.random() < 0.3))
     if keeps:

@@ -71,7 +71,7 @@ def topic_of(rng: Random) -> Topic:
         rng.random() < 0.5,
         rng.random() < 0.5,
         rng.random() < 0.15,
-        rng.choice([2, 3, 5, 1000, 1000]),
+        rng.choice([3, 5, 1000, 1000]),
     )
 
 
@@ -91,7 +91,7 @@ class Messages:
         if self._open and rng.random() < 0.8:
             found.append(Settle(rng.random() < 0.6))
             self._open = False
-        for _ in range(rng.choice([1, 1, 2, 3])):
+        for _ in range(rng.choice([1, 1, 2])):
             found.append(self.produce())
             if rng.random() < 0.12:
                 found.append(Grow())

@@ -9,12 +9,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.manifest import clear_manifest_cache
 
@@ -49,8 +51,16 @@ _ROLES = (
     (re.compile(r"/data(/|$)"), "data"),
     (re.compile(r"/metadata(/|$)"), "metadata"),
 )
+_new_writer = pq.ParquetWriter.__init__
 
 
+def _uncompressed(writer: pq.ParquetWriter, *given: Any, **named: Any) -> None:
+    """Files of a few rows: to make a compressor ready would cost more than to write them."""
+    named.pop("compression_level", None)
+    _new_writer(writer, *given, **named | {"compression": "none"})
+
+
+@lru_cache(4096)
 def role_of(path: str) -> str:
     """What a path is to the engine."""
     return next((role for pattern, role in _ROLES if pattern.search(path)), "other")
@@ -150,6 +160,7 @@ class World:
             patch.object(planning, "load_table", self._committed),
             patch.object(erase_reach, "table_names", self._names),
             patch.object(erase_reach, "load_properties", self._properties),
+            patch.object(pq.ParquetWriter, "__init__", _uncompressed),
         ):
             yield
 

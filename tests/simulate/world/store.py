@@ -4,6 +4,7 @@ the outside. A file appears when it is closed, whole; only a fault leaves a part
 from __future__ import annotations
 
 import io
+import weakref
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -140,7 +141,14 @@ class Handler(pafs.FileSystemHandler):
     """The store as pyarrow's file system."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        # (What Arrow holds, Python's garbage collection does not see: a world would hold itself for ever.)
+        self._store = weakref.ref(store)
+
+    @property
+    def store(self) -> Store:
+        found = self._store()
+        assert found is not None, "its world has ended"
+        return found
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Handler) and other.store is self.store
