@@ -15,7 +15,7 @@ SEEDS ?= 20000
 COMPILE = $(AUDIT)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast property catalogs simulate worlds mutants lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka demo-s3 cluster cluster-stop chaos soak lock sbom audit
+.PHONY: help demo test test-fast property catalogs simulate worlds mutants lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka demo-s3 cluster cluster-stop chaos edits soak lock sbom audit
 
 help: ## Show what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -106,6 +106,9 @@ bench: java $(STAMP) ## Beside Spark, Flink and DuckDB, every result checked: ma
 
 chaos: java $(STAMP) ## kill -9 at random during a load of 2,000,000 rows, then compare all with an oracle
 	@$(BIN)/python tests/chaos/run.py $(ARGS)
+
+edits: java $(STAMP) ## 20 projects that are edited under live load from a broker, with kills (an hour; ARGS="--seed 3"); goes on where it was stopped
+	@$(BIN)/python -m tests.edits.run $(ARGS)
 
 soak: java $(STAMP) ## Half an hour at a steady rate: does anything grow?
 	@$(BIN)/python tests/soak/run.py $(ARGS)

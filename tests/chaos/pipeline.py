@@ -21,8 +21,9 @@ TARGETS = ("worker", "jvm", "supervisor", "all")
 class Pipeline:
     """One project under `tidegate live`. What it says goes to `live.log` beside the project's folder."""
 
-    def __init__(self, root: Path, interval: str) -> None:
-        self.root, self.interval = root, interval
+    def __init__(self, root: Path, interval: str, *options: str) -> None:
+        """`options`: more of `tidegate live`."""
+        self.root, self.interval, self._options = root, interval, options
         self.log = root.parent / "live.log"
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -40,7 +41,7 @@ class Pipeline:
             return
         self.starts += 1
         command = [sys.executable, "-m", "tidegate.cli.main", "live", "--project", str(self.root)]
-        command += ["--interval", self.interval, "--port", str(free_port()), "--json"]
+        command += ["--interval", self.interval, "--port", str(free_port()), "--json", *self._options]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,

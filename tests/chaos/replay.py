@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -151,9 +151,13 @@ def _read(value: bytes | None) -> tuple[str | None, int | None, dict[str, Any]]:
 
 
 def replay(
-    topic: Mapping[str, Sequence[Stored]], history: Sequence[Mark], rules: Rules, verdict: Verdict
+    topic: Mapping[str, Sequence[Stored]],
+    history: Sequence[Mark],
+    rules: Rules,
+    verdict: Verdict,
+    read: Callable[[str, Stored], Row] = parse,
 ) -> Replayed:
-    """Judge every row of the topic in the recorded batches."""
+    """Judge every row of the topic in the recorded batches. `read`: the row that a value in a partition is."""
     by_epoch: dict[int, dict[str, Mark]] = {}
     clocks: dict[int, int] = {}
     published: dict[int, int | None] = {}
@@ -189,7 +193,7 @@ def replay(
                 oracle.wp[name] = larger(oracle.wp[name], oracle.g)
                 verdict.wakings += 1
             while at < len(rows) and rows[at].offset < mark.next_offset:
-                decision = oracle.read(parse(name, rows[at]))
+                decision = oracle.read(read(name, rows[at]))
                 verdict.late_after_waking += waking and decision.outcome == "late"
                 found.append(decision)
                 at += 1
