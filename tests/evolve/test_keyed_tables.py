@@ -63,6 +63,35 @@ def test_E2_E3_log_and_state_change_and_changes_go_on(workbench: Workbench, tabl
     assert shown(workbench.session(), query) == [first, ("x", 2, "rome", 1, 2, "y")]
 
 
+def test_E2_columns_that_a_table_has_had_before_keep_the_values_of_now(workbench: Workbench) -> None:
+    """A column goes, another one of its name and place comes, and then a third: its values are those of the second."""
+    session = opened(workbench, PLAIN, "id INT, a INT")
+    session.execute("INSERT INTO shops VALUES (1, 10)")
+    session = opened(workbench, PLAIN, "id INT")
+    session.execute("INSERT INTO shops VALUES (2)")
+    session = opened(workbench, PLAIN, "id INT, a INT")
+    session.execute("INSERT INTO shops VALUES (3, 30)")
+    session = opened(workbench, PLAIN, "id INT, a INT, c INT")
+    session.execute("INSERT INTO shops VALUES (4, 40, 4)")
+    expected = [(1, None, None), (2, None, None), (3, 30, None), (4, 40, 4)]
+    assert shown(session, "SELECT id, a, c FROM shops ORDER BY id") == expected
+
+
+def test_E2_columns_that_are_swapped_and_changed_again_keep_their_values(workbench: Workbench) -> None:
+    session = opened(workbench, PLAIN, "id INT, a INT, b INT")
+    session.execute("INSERT INTO shops VALUES (1, 10, 20)")
+    for columns in (
+        "id INT, t INT RENAMED FROM a, b INT",
+        "id INT, t INT, a INT RENAMED FROM b",
+        "id INT, b INT RENAMED FROM t, a INT",
+        "id INT, a INT, b INT",
+        "id INT, a INT, b INT, c INT",
+    ):
+        session = opened(workbench, PLAIN, columns)
+        session.run()
+    assert shown(session, "SELECT id, a, b, c FROM shops ORDER BY id") == [(1, 20, 10, None)]
+
+
 def test_E3_a_lookup_that_names_no_changed_column_goes_on(workbench: Workbench) -> None:
     others = ORDERS + BY_CITY
     session = opened(workbench, PLAIN, BEFORE, others)

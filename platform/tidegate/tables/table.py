@@ -99,12 +99,11 @@ class KeyedTable:
         """Have the columns that the log has, each step in a commit of its own (E7): a crash between the log's commit
         and this one leaves a state that its identity says to be of before. Whether it is of the relation's definition
         then."""
-        wanted = relation_identity(self.relation)
-        for step in changes:
-            if self.table.property("tidegate.identity") not in (step.before, wanted):
-                continue
-            if self.table.property("tidegate.identity") == wanted:
-                break
+        wanted, identity = relation_identity(self.relation), self.table.property("tidegate.identity")
+        # It is one step behind at most (the log of before is opened before the next step), and a log may have had the
+        # same columns before: so the last one counts.
+        behind = [number for number, step in enumerate(changes) if step.before == identity]
+        for step in changes[behind[-1] :] if behind and identity != wanted else ():
             order = state_names(self.relation) if step.after == wanted else []
             change = TableChange.of(step.changes, order, {"tidegate.identity": step.after})
             base = self.table.current()
