@@ -11,6 +11,7 @@ from tests.inprocess.failpoints import Failpoints, Killed
 from tidegate.errors import TidegateError
 from tidegate.plan.column_changes import CHANGES, steps
 from tidegate.plan.events import DefinitionChanged
+from tidegate.views.amend.rebuild import rebuild
 
 if TYPE_CHECKING:
     from tidegate.session.session import Session
@@ -183,6 +184,29 @@ def test_E3_a_view_that_names_a_changed_column_is_a_new_version_and_others_are_n
     session.execute("INSERT INTO orders VALUES ('a', 1, 1, '2026-01-01 12:09:00')")
     assert not session.run().failed
     assert shown(session, "SELECT most FROM largest ORDER BY window_end") == [(5,), (5,), (3000000000,)]
+
+
+def test_O1_columns_in_another_order_concern_who_takes_them_by_their_place(workbench: Workbench) -> None:
+    """UNION ALL of two logs, one of which gets its columns in another order: old rows would stay as they were."""
+    other = f"CREATE TABLE more (a INT, b INT, {WATERMARK}) APPEND ONLY;"
+    both = other + (
+        "CREATE MATERIALIZED VIEW both AS SELECT * FROM orders UNION ALL SELECT * FROM more EMIT ON WINDOW CLOSE;"
+        "CREATE MATERIALIZED VIEW named AS SELECT a, b, ts FROM orders EMIT ON WINDOW CLOSE;"
+    )
+    session = opened(workbench, "a INT, b INT", both)
+    late = "(9, 9, '2026-01-01 13:00:00')"
+    session.execute(f"INSERT INTO orders VALUES (1, 2, '2026-01-01 12:00:01'), {late}")
+    session.execute(f"INSERT INTO more VALUES (3, 4, '2026-01-01 12:00:02'), {late}")
+    session.run()
+    assert shown(session, "SELECT a, b FROM both ORDER BY ts") == [(1, 2), (3, 4)]
+    session = opened(workbench, "b INT, a INT", both)
+    session.execute("INSERT INTO orders VALUES (9, 9, '2026-01-01 13:00:01')")
+    failed = session.run(fail_fast=False).failed
+    assert [one.name for one in failed] == ["both"]
+    assert "TG506" in str(failed[0].error)
+    rebuild(session, ["both"])
+    # By their place: the first column of `orders` is `b` now.
+    assert shown(session, "SELECT b, a FROM both ORDER BY ts") == [(2, 1), (3, 4)]
 
 
 @pytest.mark.parametrize(

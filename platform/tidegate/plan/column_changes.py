@@ -129,11 +129,14 @@ def other_columns(
 
 def in_all(changes: Iterable[ColumnChange]) -> list[ColumnChange]:
     """What several changes come to in all, of those that a query can see: a column that was renamed and has its name
-    again is none."""
+    again is none. Of the order of the columns the last one counts."""
     #: By present names: the name before all of them (None: it was added), and how it was widened.
     columns: dict[str, tuple[str | None, ColumnChange | None]] = {}
     gone: list[ColumnChange] = []
+    order: list[ColumnChange] = []
     for change in changes:
+        if change.kind == "reorder":
+            order = [change]
         if not change.names:
             continue
         before, wider = columns.pop(change.column, (change.column, None))
@@ -155,12 +158,13 @@ def in_all(changes: Iterable[ColumnChange]) -> list[ColumnChange]:
             continue
         found += [] if before == name else [ColumnChange("rename", before, name)]
         found += [] if last is None else [replace(last, column=name)]
-    return found
+    return found + order
 
 
 def concerned(view: View, changes: Iterable[ColumnChange]) -> Iterator[ColumnChange]:
-    """Those of the changes that a view's query may see. One that says `*` may see them all."""
-    changes = [change for change in changes if change.names]
+    """Those of the changes that a view's query may see. One that says `*` may see them all, and the order of the
+    columns: UNION ALL takes them by their place."""
+    changes = [change for change in changes if change.names or change.kind == "reorder"]
     if not changes:
         return
     named = named_in(view)
