@@ -371,6 +371,60 @@ def test_E5_R2_a_view_goes_back_to_an_earlier_version_wherever_it_is_killed(work
         rollback(session, "v", 2)
 
 
+def test_E5_what_an_earlier_version_begins_with_is_continued_by_nothing_else(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollback is killed, and then the file gets that version's definition: it is computed from the log; and a
+    rollback does not take what was begun from the log for the earlier version."""
+    session = opened(workbench, COUNT)
+    inserted(session, *range(4))
+    session.run()
+    rebuild(session := opened(workbench, WORDS))
+    begun, real = [], build.VersionBuild._begun
+    monkeypatch.setattr(build.VersionBuild, "_begun", lambda self: begun.append(self._tag()) or real(self))
+    monkeypatch.setattr(build.VersionBuild, "swapped", lambda self, facts=None: _killed())
+    session.confirm = lambda text: True
+    for _ in range(2):
+        with pytest.raises(Killed):
+            rollback(session, "v")
+        # The same command goes on with it.
+        assert begun == ["generation_1"]
+    session = opened(workbench, COUNT)
+    with pytest.raises(Killed):
+        rebuild(session)
+    assert begun == ["generation_1", ""]
+    session.confirm = lambda text: True
+    with pytest.raises(Killed):
+        rollback(session, "v")
+    assert begun == ["generation_1", "", "generation_1"]
+    monkeypatch.undo()
+    rebuild(session)
+    assert rows(workbench.session(), "v") == expected(4, COUNT, 3)
+
+
+def _killed() -> bool:
+    raise Killed("before the swap")
+
+
+def test_E5_a_version_that_can_not_be_continued_is_left_behind_by_nobody(workbench: Workbench) -> None:
+    """Of a view whose input was swapped since: to go back is refused, and to compute it from the log is not."""
+    workbench.assets(t=TABLE, v=VIEW.format(what=COUNT, emit=CLOSE), busy=READER)
+    session = workbench.session()
+    inserted(session, *range(4))
+    session.run()
+    other = READER.replace("x > 1", "x > 2")
+    workbench.assets(t=TABLE, v=VIEW.format(what="count(*) + 1", emit=CLOSE), busy=other)
+    rebuild(session := workbench.session())
+    session.confirm = lambda text: True
+    with pytest.raises(TidegateError, match="TG506"):
+        rollback(session, "busy")
+    assert session.opened("busy$next") is None
+    workbench.assets(t=TABLE, v=VIEW.format(what="count(*) + 1", emit=CLOSE), busy=READER)
+    done = rebuild(session := workbench.session())
+    assert [one.view for one in done] == ["busy"]
+    assert len(rows(session, "busy")) == 3
+
+
 def shown_by_sql(session: Session, query: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in session.execute(query).rows()]
 

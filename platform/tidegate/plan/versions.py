@@ -147,7 +147,7 @@ class VersionInBuilding:
     """The version of a view that is built. `number`; `of`: the life of the table whose version it is; `inputs`: by name
     the life of what it reads, if that is a view; `started`: ISO, UTC. `cuts`: where its slices end (ticks), each with
     the rows of its input that it reads; empty if all is computed in one. `amended`: how many amendments the table had,
-    as it was begun."""
+    as it was begun. `start`: the tag of the earlier version whose rows it began with; "": of none."""
 
     number: int
     of: str
@@ -155,6 +155,7 @@ class VersionInBuilding:
     started: str
     cuts: tuple[tuple[int, int], ...] = ()
     amended: int = 0
+    start: str = ""
 
     def to_text(self) -> str:
         """The property `BUILDING`."""

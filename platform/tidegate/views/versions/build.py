@@ -99,8 +99,14 @@ class VersionBuild:
             context.forget_next(self._view.name)
             known = self._begun()
         self.mark = known
-        # Until its last slice it holds what is final, whatever else it shows then.
-        self.table = ViewTable(context, self._early(), self._beside, known, self._start)
+        try:
+            # Until its last slice it holds what is final, whatever else it shows then.
+            self.table = ViewTable(context, self._early(), self._beside, known, self._start)
+        except TidegateError as error:
+            if error.code == "TG506" and self._start is not None:
+                # What it begins with can't be continued, and never will be.
+                context.forget_next(self._view.name)
+            raise
         if self.frontier() is None:
             self._keep()
 
@@ -133,7 +139,8 @@ class VersionBuild:
         if mark is None or not is_of_view(self._view, properties):
             return None
         changes = partial(changes_of, self._context)
-        same = mark.of == self.current.uuid and mark.inputs == self._lives()
+        # One that goes back has rows of an earlier version, and no other may continue it; nor it another one.
+        same = mark.of == self.current.uuid and mark.inputs == self._lives() and mark.start == self._tag()
         return mark if same and other_columns(self._view, properties, changes) is None else None
 
     def _lives(self) -> dict[str, str]:
@@ -146,7 +153,13 @@ class VersionBuild:
         cuts = () if self._start is not None else self._cuts()
         started = self._context.clock().astimezone(UTC).isoformat(timespec="seconds")
         amended = self.current.current().integer(AMENDMENTS) or 0
-        return VersionInBuilding(number, self.current.uuid, self._lives(), started, cuts, amended)
+        return VersionInBuilding(
+            number, self.current.uuid, self._lives(), started, cuts, amended, self._tag()
+        )
+
+    def _tag(self) -> str:
+        """Of the earlier version that it begins with."""
+        return "" if self._start is None else self._start.tag
 
     def _cuts(self) -> tuple[tuple[int, int], ...]:
         """By the files of the largest log that it reads in time."""
@@ -329,8 +342,9 @@ class VersionBuild:
                 table.set_properties({STALE: name})
         try:
             yield
-        except TidegateError:
-            for table, before in marked:
+        except TidegateError as error:
+            # (After any other error it may be stored.)
+            for table, before in marked if error.code == "TG502" else ():
                 table.set_properties({STALE: before})
             raise
 
