@@ -234,3 +234,40 @@ def test_memory_is_that_of_the_whole_family() -> None:
         os.killpg(family.pid, signal.SIGKILL)
         family.communicate()
     assert resident_bytes(2**22 + 1) == {}
+
+
+def test_processes_that_have_ended_hold_nothing_open() -> None:
+    """Groups are restarted for weeks: of a worker that is over, no file and no thread is left in the supervisor."""
+    kept: list[WorkerProcess] = []
+
+    def counted() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/fd")), threading.active_count()
+
+    def ended(number: int) -> None:
+        over = threading.Event()
+
+        def hear(message: tuple[str, Any]) -> None:
+            if message[0] == "exit":
+                over.set()
+
+        kept.append(WorkerProcess([sys.executable, "-c", "print('said')"], hear))
+        assert over.wait(20), number
+
+    ended(0)
+    before = counted()
+    for number in range(8):
+        ended(number + 1)
+    deadline = time.monotonic() + 10
+    while counted() > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    files, threads = counted()
+    assert files <= before[0]
+    assert threads <= before[1]
+
+
+def test_workers_that_are_over_are_forgotten() -> None:
+    real = Real("poison", A, B)
+    real.until(lambda: real.started.count("a") >= 6)
+    assert len(real.workers._retired) <= 2
+    real.supervisor.stop()
+    real.end()

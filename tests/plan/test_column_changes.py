@@ -27,7 +27,10 @@ GONE, NEW = ColumnChange("drop", "a"), ColumnChange("add", "a", "int")
         ([NEW, ColumnChange("widen", "a", "bigint", "int")], 'column "a" BIGINT is added'),
         ([ColumnChange("relax", "a")], ""),
         # What takes columns by their place sees it (O1, R4).
-        ([ColumnChange("reorder", "b, a"), ColumnChange("reorder", "a, b")], "the order of the columns is a, b"),
+        (
+            [ColumnChange("reorder", "b, a"), ColumnChange("reorder", "a, b")],
+            "the order of the columns is a, b",
+        ),
     ],
 )
 def test_E2_E3_changes_that_cancel_out_are_none(changes: list[ColumnChange], said: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import Workbench
 from tidegate.errors import TidegateError
+from tidegate.ingest.stream import PlanInbox
 from tidegate.plan import events
 from tidegate.plan.events import Event
 from tidegate.runtime.codes import is_curable
@@ -198,6 +199,34 @@ def test_a_view_that_fails_does_not_stop_its_source_and_catches_up(
         # What reads it goes on with it.
         assert bench.kinds() == ["slice_committed", "member_recovered", "slice_committed", "tick_finished"]
         assert (bench.minutes(), bench.group.failing) == ([("12:00", 1), ("12:01", 1)], ())
+
+
+@pytest.mark.runner("inprocess")
+def test_C2_what_was_committed_before_a_failure_is_closed_and_delivered(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source has committed, and fails behind that; then nothing comes any more."""
+    workbench.assets(a=SOURCE, b=VIEWS, c=SINK)
+    workbench.json_lines("in/1.json", rows("12:00:10", "12:01:30"))
+    forget = PlanInbox.forget
+
+    def fails(inbox: PlanInbox, epoch: int) -> None:
+        monkeypatch.setattr(PlanInbox, "forget", forget)
+        raise OSError("the store does not answer")
+
+    with live(workbench) as bench:
+        bench.tick()
+        bench.drop("2", "12:02:30")
+        monkeypatch.setattr(PlanInbox, "forget", fails)
+        bench.tick()
+        assert bench.kinds() == ["member_failed", "tick_finished"]
+        bench.now += 60
+        bench.tick()
+        kinds = ["member_recovered", "slice_committed", "slice_committed", "sink_delivered", "tick_finished"]
+        assert bench.kinds() == kinds
+        assert (bench.minutes(), bench.delivered()) == ([("12:00", 1), ("12:01", 1)], 2)
+        bench.tick()
+        assert bench.kinds() == ["tick_finished"]
 
 
 @pytest.mark.runner("inprocess")

@@ -28,7 +28,12 @@ def open_log(
     stored = context.stored(relation.name)
     if stored is not None:
         _bring_up(context, relation, context.tables.open(stored).properties(), notify)
-    log = Log.of(context, relation)
+    try:
+        log = Log.of(context, relation)
+    except TidegateError as error:
+        # It was of this definition a moment ago: it has changed since, or the catalog has answered with an older state.
+        error.curable = error.curable or (stored is not None and error.code == "TG506")
+        raise
     before, now = log.progress.strategy, log.strategy
     if before is not None and now is not None and before.identity != now.identity:
         # Nor is a watermark's strategy taken back (W13).

@@ -72,10 +72,11 @@ class WorkerProcess:
                 lines.flush()
 
     def _read(self, stream: IO[bytes], read: Callable[[str], None]) -> None:
-        for line in stream:
-            text = line.decode(errors="backslashreplace").rstrip()
-            if text:
-                read(text)
+        with stream:
+            for line in stream:
+                text = line.decode(errors="backslashreplace").rstrip()
+                if text:
+                    read(text)
 
     def _line(self, text: str) -> None:
         document = line_of(text)
@@ -93,6 +94,8 @@ class WorkerProcess:
         for thread in readers:
             thread.join(2.0)
         self.kill()
+        # Who writes to it waits no longer, and closes what it holds open.
+        self.close()
         self._notify(("exit", code))
 
 

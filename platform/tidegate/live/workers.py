@@ -160,8 +160,7 @@ class Workers:
         can't go by them, and get no group any more."""
         self._definitions = definitions
         if renew and self._shared is not None:
-            self._shared.process.close()
-            self._retired.append(self._shared)
+            self._retire(self._shared)
             self._shared = None
         for host in (self._shared, *self._own.values()):
             if host is not None and not host.over.is_set() and not renew:
@@ -172,8 +171,7 @@ class Workers:
         pace = self._pace(group)
         if alone:
             if (before := self._own.get(group.name)) is not None:
-                before.process.close()
-                self._retired.append(before)
+                self._retire(before)
             host = self._own[group.name] = self._host(group.name)
             host.take(group, pace, hear)
             return _GroupWorker(host, group.name)
@@ -191,8 +189,12 @@ class Workers:
     def release(self, name: str) -> None:
         """End the group's own process, if it has one: the group does not come back to it."""
         if (host := self._own.pop(name, None)) is not None:
-            host.process.close()
-            self._retired.append(host)
+            self._retire(host)
+
+    def _retire(self, host: _Host) -> None:
+        """It gets no group any more. Those that are over are forgotten, however many there have been."""
+        host.process.close()
+        self._retired = [one for one in [*self._retired, host] if not one.over.is_set()]
 
     def pids(self) -> dict[str, int]:
         """Of the processes that run: by the name of the group whose own one it is, `*` for the one of all others."""

@@ -294,12 +294,14 @@ class LiveGroup:
             with self._isolated(member, notify):
                 committed, more = member.step(on_event)
                 backlog = backlog or more
-                if committed:
+                # (What has failed may have committed before: then nobody has been told.)
+                if committed or member.turn.failures:
                     moved.add(member.name.casefold())
                 member.turn, action = step(member.turn, Advanced(more))
                 if isinstance(action, Pass) and action.recovered:
                     notify(MemberRecovered(self.name, member.name, member.kind, action.recovered))
-                    member.error = None
+                    # What it still leaves as it is, is told again behind this.
+                    member.error = member.left = None
                 self._look_for_problems(member, notify)
         seconds = round(self._clock() - started, 3)
         notify(

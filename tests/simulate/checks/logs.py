@@ -142,7 +142,7 @@ class Log:
 
     def columns(self, session: Session) -> None:
         """E2, E3: each value is under its own column, and nowhere else. Raises Wrong."""
-        now = self.versions[-1][1]
+        now = self.versions[-1][1] if self.versions else ()
         if now != self.definition.columns:
             raise Wrong(f"E7: the log has the columns {now}, and its definition {self.definition.columns}")
         names = [column.name for column in now]
