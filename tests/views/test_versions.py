@@ -425,6 +425,54 @@ def test_E5_a_version_that_can_not_be_continued_is_left_behind_by_nobody(workben
     assert len(rows(session, "busy")) == 3
 
 
+SPAN = """
+CREATE MATERIALIZED VIEW v AS SELECT window_start, count(*) AS n FROM TUMBLE(t, ts, INTERVAL '{}')
+GROUP BY window_start EMIT ON WINDOW CLOSE;
+"""
+OF_SPANS = """
+CREATE MATERIALIZED VIEW w AS SELECT window_start AS at, sum(n) AS n FROM TUMBLE(v, window_start, INTERVAL '1 minute')
+GROUP BY window_start EMIT ON WINDOW CLOSE;
+"""
+
+
+def _at(session: Session, *times: str) -> None:
+    for time in times:
+        session.execute(f"INSERT INTO t VALUES ('a', 1, '2026-01-01 {time}')")
+        session.run()
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_D3_E5_a_view_is_understood_over_the_version_that_is_current(
+    workbench: Workbench, live: bool
+) -> None:
+    """A view goes back to windows of an hour, and its file still has those of a minute: what reads it waits for the
+    hour."""
+    workbench.assets(t=TABLE, v=SPAN.format("1 hour"), w=OF_SPANS)
+    _at(workbench.session(), "00:10:00")
+    workbench.assets(t=TABLE, v=SPAN.format("1 minute"), w=OF_SPANS)
+    rebuild(session := workbench.session())
+    _at(session, "00:20:00")
+    session.confirm = lambda text: True
+    rollback(session, "v")
+    with pytest.raises(TidegateError, match="TG506"):
+        workbench.session().run(["w"])
+    # It is swapped in where no reader goes back.
+    for time in ("00:50:00", "01:30:00"):
+        workbench.session().execute(f"INSERT INTO t VALUES ('a', 1, '2026-01-01 {time}')")
+        workbench.session().run(["v"])
+    assert [one.view for one in rebuild(workbench.session(), ["w"])] == ["w"]
+    if not live:
+        _at(workbench.session(), "02:10:00", "02:30:00", "03:30:00")
+    else:
+        with LiveGroup(workbench.session(), retries=Retries(first=0.0, longest=0.0)) as group:
+            for time in ("02:10:00", "02:30:00", "03:30:00", "03:40:00"):
+                workbench.session().execute(f"INSERT INTO t VALUES ('a', 1, '2026-01-01 {time}')")
+                group.tick(lambda event: None)
+            assert group.failing == ()
+    found = shown_by_sql(workbench.session(), "SELECT at, n FROM w ORDER BY at")
+    assert [(f"{at:%H:%M}", n) for at, n in found] == [("00:00", 3), ("01:00", 1), ("02:00", 2)]
+
+
 def shown_by_sql(session: Session, query: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in session.execute(query).rows()]
 

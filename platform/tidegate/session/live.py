@@ -156,8 +156,8 @@ class ViewMember(GroupMember):
         resolve(self.context, self.view)
 
     def step(self, notify: Listener) -> tuple[bool, bool]:
-        if self._table is None:
-            resolve(self.context, self.view)
+        # (What it reads may have gone on with another version since, for which it is understood anew.)
+        if self._table is None or self.context.catalog.get(self.name) is not self.view:
             self._table = open_current(self.context, self.view)
             self.view = self._table.view
         event = self._table.tick()

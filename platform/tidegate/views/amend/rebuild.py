@@ -21,6 +21,7 @@ from tidegate.sql.catalog.objects import View
 from tidegate.views.definition import stale_below
 from tidegate.views.resolve import changes_of
 from tidegate.views.versions.build import NEXT, VersionBuild, clear_left, finish
+from tidegate.views.versions.in_force import stand_on
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
@@ -79,7 +80,7 @@ def rebuild(
                 done.append(Rebuilt(view.name, why, _generation(context, view)))
             else:
                 with context.lease(view.name, NEXT):
-                    done.append(_rebuild(context, view, why, notify))
+                    done.append(_rebuild(context, stand_on(context, view, changed), why, notify))
 
     asked: set[str] = set()
     for view in [o for o in catalog.order() if isinstance(o, View)]:
