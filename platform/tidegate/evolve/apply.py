@@ -26,14 +26,10 @@ def open_log(
     """The relation's log, opened for writing, after it was changed in place if the definition asks for it; hold its
     `lease`. Raises as `Log.of`, and TG506 for a change that is more than that."""
     stored = context.stored(relation.name)
-    if stored is not None:
-        _bring_up(context, relation, context.tables.open(stored).properties(), notify)
-    try:
-        log = Log.of(context, relation)
-    except TidegateError as error:
-        # It was of this definition a moment ago: it has changed since, or the catalog has answered with an older state.
-        error.curable = error.curable or (stored is not None and error.code == "TG506")
-        raise
+    was_so = stored is not None and _bring_up(
+        context, relation, context.tables.open(stored).properties(), notify
+    )
+    log = _again(context, relation) if was_so else Log.of(context, relation)
     before, now = log.progress.strategy, log.strategy
     if before is not None and now is not None and before.identity != now.identity:
         # Nor is a watermark's strategy taken back (W13).
@@ -43,16 +39,17 @@ def open_log(
 
 def _bring_up(
     context: Context, relation: Relation, properties: Mapping[str, str], notify: Callable[[Event], None]
-) -> None:
+) -> bool:
+    """Change a log with these table properties in place. Whether it is of the definition then."""
     found = pending(relation, properties, context.catalog)
     if found is None:
-        return
+        return properties.get("tidegate.identity") == relation_identity(relation)
     old, wanted = found
     if wanted.refused or not wanted.text:
         raise refused(relation, wanted)
     require_current(context, relation)
     # The name as it is written today is the table's, and a gate is judged by what it was.
-    log = Log.of(context, replace(old, name=relation.name, location=relation.location))
+    log = _again(context, replace(old, name=relation.name, location=relation.location))
     identity = relation_identity(relation)
     step = ColumnStep(log.progress.epoch + 1, relation_identity(old), identity, wanted.changes)
     facts = {
@@ -63,6 +60,17 @@ def _bring_up(
     change = TableChange.of(wanted.changes, [name for name, _ in log_columns(relation)], facts)
     log.change_columns(change, [name for name, _ in change.added], f"definition changed: {wanted.text}")
     notify(DefinitionChanged(relation.name, step.epoch, wanted.text))
+    return True
+
+
+def _again(context: Context, relation: Relation) -> Log:
+    """The log, which had this definition when it was read before. If it has another one now, somebody has changed it in
+    between, or one of the two answers was of an older state: another try may fare better."""
+    try:
+        return Log.of(context, relation)
+    except TidegateError as error:
+        error.curable = error.curable or error.code == "TG506"
+        raise
 
 
 def require_current(context: Context, relation: Relation, location: Location | None = None) -> None:

@@ -21,7 +21,7 @@ from tidegate.sql.catalog.objects import View
 from tidegate.views.definition import stale_below
 from tidegate.views.resolve import changes_of
 from tidegate.views.versions.build import NEXT, VersionBuild, clear_left, finish
-from tidegate.views.versions.in_force import stand_on
+from tidegate.views.versions.in_force import require_newest, stand_on
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
@@ -128,8 +128,11 @@ def _rebuild(context: Context, view: View, why: str, notify: Callable[[str], Non
     started = time.monotonic()
     tag = tag_of(_generation(context, view))
     notify(f"{view.name}: recomputing from the beginning because {why}")
+    newest = partial(require_newest, context, view)
+    # It may have waited for other views, and computes for hours.
+    newest()
     build = VersionBuild(context, view)
-    finish(build, lambda text: notify(f"{view.name}: {text}"))
+    finish(build, lambda text: notify(f"{view.name}: {text}"), allowed=newest)
     notify(f"{view.name}: swapped; the earlier results are kept as {tag}")
     frontier, groups, _ = build.table.totals()
     number = build.mark.number

@@ -377,11 +377,14 @@ def finish(
     build: VersionBuild,
     notify: Callable[[str], None] = lambda text: None,
     facts: Mapping[str, str] | None = None,
+    allowed: Callable[[], None] = lambda: None,
 ) -> None:
-    """Compute what is missing of a version, and swap it in. Raises TG502 if the current version is always ahead."""
+    """Compute what is missing of a version, and swap it in. `allowed`: asked before the swap, raises what forbids it.
+    Raises TG502 if the current version is always ahead."""
     for _ in range(_TRIES):
         while build.advance():
             notify(f"{100 * build.mark.done(build.frontier()):.0f} % of the rows are read")
+        allowed()
         if build.swapped(facts):
             return
     raise TidegateError(

@@ -68,8 +68,7 @@ def _stand_in(context: Context, view: View) -> None:
         if view.name in (one.name for one in sources_of(context.catalog, reader)):
             again = stored_view(reader.definition, context.catalog)
             if again is not None:
-                told = {"description": reader.description, "location": reader.location}
-                context.put_in_force(replace(again, **told))
+                context.put_in_force(replace(again, description=reader.description, location=reader.location))
 
 
 def _over_what_is_in_force(context: Context, view: View) -> View:
@@ -104,8 +103,26 @@ def _in_force(context: Context, view: View, stored: Mapping[str, str]) -> View |
 def _written_since(context: Context, view: View, stored: Mapping[str, str]) -> View | None:
     """What the project's files say now, if that is what is stored: this process has read them before the swap."""
     try:
-        # Of the files as they are now, whatever this session goes by.
-        now = replace(context.project, texts=None).catalog().find(view.name)
+        now = _written(context, view)
     except TidegateError:
         return None  # a file that does not hold is told by whoever opens the project next
-    return now if isinstance(now, View) and is_of_view(now, stored) else None
+    return now if now is not None and is_of_view(now, stored) else None
+
+
+def _written(context: Context, view: View) -> View | None:
+    """What the project's files say of a view as they are now, whatever this session goes by."""
+    now = replace(context.project, texts=None).catalog().find(view.name)
+    return now if isinstance(now, View) else None
+
+
+def require_newest(context: Context, view: View) -> None:
+    """Results are replaced towards the newest definition only. Raises TG506 if the files have another one since this
+    process read them: another process may have computed it already, and this one would take that back."""
+    now = _written(context, view)
+    if now is None or view_identity(now) != view_identity(view):
+        raise TidegateError(
+            "TG506",
+            f'the definition of "{view.name}" has changed since this command read it, so its results are not replaced',
+            hint="start the command again: it reads the new definition",
+            location=view.location,
+        )
