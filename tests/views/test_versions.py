@@ -318,6 +318,33 @@ def test_E5_a_version_goes_when_it_is_dropped_or_its_retention_has_passed(workbe
     assert [row[1] for row in rows(session, "v")] == ["0", "1", "2"]
 
 
+def test_E1_results_are_replaced_towards_the_newest_definition_only(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command has read a definition, and takes long; meanwhile the file gets another one, which is computed."""
+    session = opened(workbench, COUNT)
+    inserted(session, *range(4))
+    session.run()
+    slow = opened(workbench, "max(n)")
+    rebuild(opened(workbench, WORDS))
+    with pytest.raises(TidegateError, match=r"TG506.*has changed since this command read it"):
+        rebuild(slow)
+    assert rows(workbench.session(), "v") == expected(4, WORDS, 3)
+    # The file changes while the version is built.
+    slow = opened(workbench, "max(n)")
+    advance = VersionBuild.advance
+
+    def edited(build: VersionBuild) -> bool:
+        workbench.assets(t=TABLE, v=VIEW.format(what="min(n)", emit=CLOSE))
+        return advance(build)
+
+    monkeypatch.setattr(VersionBuild, "advance", edited)
+    with pytest.raises(TidegateError, match=r"TG506.*has changed since this command read it"):
+        rebuild(slow)
+    monkeypatch.undo()
+    assert rows(opened(workbench, WORDS), "v") == expected(4, WORDS, 3)
+
+
 def shown_by_sql(session: Session, query: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in session.execute(query).rows()]
 

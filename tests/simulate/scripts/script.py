@@ -161,7 +161,7 @@ def script_of(seed: int) -> Script:
     if seed % 30 in _EDITING:
         return _editing(seed, rng)
     views = tuple(rng.sample(sorted(VIEWS.keys() - {*OVER, *JOINS, *MEASURES}), rng.choice([1, 1, 1, 2])))
-    if rng.random() < 0.08:
+    if rng.random() < 0.1:
         # (What these cost is twice as much as another view.)
         views = (rng.choice(OVER),)
     elif rng.random() < 0.11:
@@ -178,7 +178,7 @@ def script_of(seed: int) -> Script:
         pipeline = replace(pipeline, topic=topic)
         acts = _acts(rng, pipeline, Messages(rng, topic, pipeline.delivers))
     else:
-        ttl = rng.random() < 0.2 and views[0] not in JOINS and not pipeline.upserts
+        ttl = rng.random() < 0.23 and views[0] not in JOINS and not pipeline.upserts
         pipeline = replace(pipeline, ttl=ttl, ahead=pipeline.ahead and not ttl)
         if rng.random() < 0.23:
             pipeline = replace(pipeline, evolves=True)
