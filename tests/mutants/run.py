@@ -24,8 +24,8 @@ from typing import Any
 
 from tests.mutants import (
     bounds,
+    changes,
     commits,
-    erasures,
     planted,
     planted_changes,
     planted_erasures,
@@ -47,7 +47,7 @@ GUARDS: tuple[Guard, ...] = (
     *commits.GUARDS,
     *steps.GUARDS,
     *bounds.GUARDS,
-    *erasures.GUARDS,
+    *changes.GUARDS,
     *warm.GUARDS,
 )
 PLANTED: tuple[Planted, ...] = (

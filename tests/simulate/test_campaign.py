@@ -65,7 +65,12 @@ def test_a_run_outlives_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _takes(cpu: float, seconds: float) -> None:
     """In a history that may take half a second of CPU."""
+    from tidegate.tasks.decode.limits import STANDARD
+
     with limited(0.5):
+        # (A decoder has limits of its own, in the same process.)
+        with STANDARD.bounded():
+            pass
         time.sleep(seconds)
         began = time.process_time()
         while time.process_time() < began + cpu:

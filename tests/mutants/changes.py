@@ -1,9 +1,11 @@
-"""What must not be broken where rows are erased (E9)."""
+"""What must not be broken where rows are erased (E9), columns change (E2, E3, E7), and views get versions (E5)."""
 
 from __future__ import annotations
 
 from tests.mutants.guard import Guard
 
+_BACK = "tests/views/test_going_back.py"
+_KEYED = "tests/evolve/test_keyed_tables.py"
 GUARDS: tuple[Guard, ...] = (
     Guard(
         "erasure-reaches",
@@ -89,5 +91,70 @@ GUARDS: tuple[Guard, ...] = (
             "tests/simulate/test_simulate.py::test_a_history_that_once_failed_is_right"
             "[windows-marked-by-an-older-state]",
         ),
+    ),
+    Guard(
+        "readers-understood-anew",
+        "D3",
+        "Which rows of a view its reader needs follows from the version of the view that is current.",
+        "views/versions/in_force.py",
+        "            if again is not None:",
+        "            if False:",
+        (f"{_BACK}::test_D3_E5_a_view_is_understood_over_the_version_that_is_current",),
+    ),
+    Guard(
+        "rebuilt-over-the-current",
+        "D3",
+        "A version is computed over the versions that are current of what it reads.",
+        "views/amend/rebuild.py",
+        "_rebuild(context, stand_on(context, view, changed), why, notify)",
+        "_rebuild(context, view, why, notify)",
+        (f"{_BACK}::test_D3_E5_a_view_is_understood_over_the_version_that_is_current",),
+    ),
+    Guard(
+        "version-begun-with",
+        "E5",
+        "A version that begins with rows of an earlier one is continued as this one only.",
+        "views/versions/build.py",
+        " and mark.start == self._tag()",
+        "",
+        (f"{_BACK}::test_E5_what_an_earlier_version_begins_with_is_continued_by_nothing_else",),
+    ),
+    Guard(
+        "newest-definition",
+        "E1",
+        "A command that takes long does not take back what another one has computed meanwhile.",
+        "views/amend/rebuild.py",
+        ", allowed=newest)",
+        ")",
+        ("tests/views/test_versions.py::test_E1_results_are_replaced_towards_the_newest_definition_only",),
+    ),
+    Guard(
+        "keyed-last-step",
+        "E2",
+        "A state follows the last change of its log's columns, and none of before again.",
+        "tables/table.py",
+        "changes[behind[-1] :]",
+        "changes[behind[0] :]",
+        (f"{_KEYED}::test_E2_columns_that_a_table_has_had_before_keep_the_values_of_now",),
+    ),
+    Guard(
+        "order-of-columns",
+        "O1",
+        "Another order of columns concerns a query that takes them by their place.",
+        "plan/column_changes.py",
+        'if change.names or change.kind == "reorder"]',
+        "if change.names]",
+        (
+            "tests/evolve/test_apply.py::test_O1_columns_in_another_order_concern_who_takes_them_by_their_place",
+        ),
+    ),
+    Guard(
+        "told-after-a-failure",
+        "C2",
+        "Who reads it is told of what a member has committed before it failed.",
+        "session/live.py",
+        "if committed or member.turn.failures:",
+        "if committed:",
+        ("tests/session/test_live.py::test_C2_what_was_committed_before_a_failure_is_closed_and_delivered",),
     ),
 )
