@@ -99,7 +99,8 @@ def _of_columns(old: Relation, new: Relation) -> tuple[tuple[ColumnChange, ...],
     changes += [ColumnChange("add", c.name, c.type) for c in added]
     names = [c.name for was, c in pairs]
     if names != [c.name for was in old.columns for w, c in pairs if w is was]:
-        changes.append(ColumnChange("reorder", ", ".join(c.name for c in new.columns)))
+        orders = [", ".join(c.name for c in one.columns) for one in (old, new)]
+        changes.append(ColumnChange("reorder", orders[1], was=orders[0]))
     return tuple(changes), refused
 
 

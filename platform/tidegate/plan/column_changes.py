@@ -42,7 +42,8 @@ def is_wider(was: str, now: str) -> bool:
 class ColumnChange:
     """`column`: the name before the step, of one that is added the name after it; of `reorder` the columns in their new
     order, separated by commas. `to`: the new name of one that is renamed, the Spark type of one that is added or
-    widened. `was`: the type before it was widened. `relax`: it was NOT NULL."""
+    widened. `was`: the type before it was widened, or the columns in their order of before; None in logs of earlier
+    releases. `relax`: it was NOT NULL."""
 
     kind: Kind
     column: str
@@ -135,8 +136,9 @@ def in_all(changes: Iterable[ColumnChange]) -> list[ColumnChange]:
     gone: list[ColumnChange] = []
     order: list[ColumnChange] = []
     for change in changes:
-        if change.kind == "reorder":
-            order = [change]
+        if change.kind == "reorder" and change.was is not None:
+            was = order[0].was if order else change.was
+            order = [replace(change, was=was)] if was != change.column else []
         if not change.names:
             continue
         before, wider = columns.pop(change.column, (change.column, None))
@@ -164,7 +166,7 @@ def in_all(changes: Iterable[ColumnChange]) -> list[ColumnChange]:
 def concerned(view: View, changes: Iterable[ColumnChange]) -> Iterator[ColumnChange]:
     """Those of the changes that a view's query may see. One that says `*` may see them all, and the order of the
     columns: UNION ALL takes them by their place."""
-    changes = [change for change in changes if change.names or change.kind == "reorder"]
+    changes = [change for change in changes if change.names or (change.kind == "reorder" and change.was)]
     if not changes:
         return
     named = named_in(view)

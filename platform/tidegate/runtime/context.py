@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
@@ -43,19 +44,19 @@ class Context:
         runner.serve(project.storage)
         #: The wall clock, UTC.
         self.clock = runner.clock
-        self.catalog = catalog or project.catalog()
+        # (Others go by the same reading: what stands in for a definition here is not theirs.)
+        self.catalog = project.catalog() if catalog is None else catalog.copied()
         #: What another environment's runs write or deliver, and this one only reads (`reads:` of its file).
         self.foreign = frozenset[str]()
         if project.lender is not None:
             sinks = [s.name for s in self.catalog.sinks if not project.is_interactive(s.name)]
             self.foreign = project.storage.lent | frozenset(sinks)
-            if sinks and catalog is not None:
-                # It is somebody else's, too.
-                self.catalog = catalog.copied()
             for name in sinks:
                 self.catalog.drop_sink(name)
-        #: Definitions of the project's files that other ones stand in for, until their new versions are swapped in.
-        self._declared: dict[str, View] = {}
+        #: By the names of views: definitions of the project's files that other ones stand in for, with those.
+        self._declared: dict[str, tuple[View, View]] = {}
+        #: Views whose queries do not hold for what stands in, each with the name of a view that it reads.
+        self.unfit: dict[str, str] = {}
         self.settings = SessionSettings()
         #: Who shows the rows of console sinks that FLUSH and CREATE SINK deliver; None: standard output.
         self.listener: Callable[[Event], None] | None = None
@@ -112,20 +113,31 @@ class Context:
 
     def put_in_force(self, view: View) -> None:
         """Let a definition stand in for the one that the project's files have (`views/versions/in_force.py`)."""
-        declared = self.catalog.get(view.name)
-        assert isinstance(declared, View)
-        self._declared.setdefault(view.name, declared)
-        self.catalog.replace(view)
+        now = self.catalog.get(view.name)
+        assert isinstance(now, View)
+        declared, standing = self._declared.get(view.name, (now, now))
+        # (A statement may have given it another definition since.)
+        self._declared[view.name] = (declared if standing is now else now), view
+        self._replace(view)
 
     def declare(self) -> None:
         """Have the definitions of the project's files again."""
-        for view in self._declared.values():
-            self.catalog.replace(view)
+        for name, (declared, standing) in self._declared.items():
+            if self.catalog.find(name) is standing:
+                self._replace(declared)
         self._declared.clear()
+        self.unfit.clear()
 
     def declared(self, view: View) -> View:
         """What the project's files say of a view, whatever stands in for that."""
-        return self._declared.get(view.name, view)
+        return self._declared.get(view.name, (view, view))[0]
+
+    def _replace(self, view: View) -> None:
+        """In the catalog, and where it is a sink's own query, in the sink."""
+        self.catalog.replace(view)
+        for sink in [one for one in self.catalog.sinks if one.view is not None]:
+            if sink.view is not None and sink.view.name == view.name:
+                self.catalog.sinks.add(replace(sink, view=view))
 
     # -- who may write, and who agrees -------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ _PIECES = re.compile(
     re.DOTALL,
 )
 #: A query without CREATE, as a sink's, is read as a view's.
-_AS_VIEW = "CREATE MATERIALIZED VIEW v AS "
+AS_VIEW = "CREATE MATERIALIZED VIEW v AS "
 
 
 def plain(definition: str) -> str:
@@ -42,7 +42,7 @@ def alike(one: str, other: str) -> bool:
 
 def view_syntax(definition: str) -> CreateViewSyntax | None:
     """A view's definition, or the query of a sink's own view, read; None if the text is none."""
-    for written in (definition, _AS_VIEW + definition):
+    for written in (definition, AS_VIEW + definition):
         text = Text(written)
         try:
             statements = [read_statement(text, tokens) for tokens, _ in split(text)]

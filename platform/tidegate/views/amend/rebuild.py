@@ -21,7 +21,7 @@ from tidegate.sql.catalog.objects import View
 from tidegate.views.definition import stale_below
 from tidegate.views.resolve import changes_of
 from tidegate.views.versions.build import NEXT, VersionBuild, clear_left, finish
-from tidegate.views.versions.in_force import require_newest, stand_on
+from tidegate.views.versions.in_force import over_current, require_newest
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
@@ -80,7 +80,7 @@ def rebuild(
                 done.append(Rebuilt(view.name, why, _generation(context, view)))
             else:
                 with context.lease(view.name, NEXT):
-                    done.append(_rebuild(context, stand_on(context, view, changed), why, notify))
+                    done.append(_rebuild(context, over_current(context, view), why, notify))
 
     asked: set[str] = set()
     for view in [o for o in catalog.order() if isinstance(o, View)]:

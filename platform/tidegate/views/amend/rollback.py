@@ -19,6 +19,7 @@ from tidegate.views.amend.rebuild import Rebuilt
 from tidegate.views.resolve import changes_of
 from tidegate.views.revisions.erased_windows import marks_of_continued
 from tidegate.views.versions.build import NEXT, VersionBuild, finish
+from tidegate.views.versions.in_force import stand_on_current
 
 if TYPE_CHECKING:
     from tidegate.iceberg.tables import StoredTable
@@ -42,6 +43,7 @@ def rollback(
     if not isinstance(view, View):
         raise TidegateError("TG509", f'"{name}" is not a view', hint="only views have versions")
     started = time.monotonic()
+    stand_on_current(context, view)
     with context.lease(view.name, NEXT):
         table = context.opened(view.name)
         chosen = None if table is None else _chosen(table, to)

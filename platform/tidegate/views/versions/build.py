@@ -49,6 +49,7 @@ from tidegate.views.definition import STALE
 from tidegate.views.inputs import positions
 from tidegate.views.resolve import changes_of, pin, standing
 from tidegate.views.revisions.comparable import slices_read
+from tidegate.views.versions.in_force import require_current_below
 from tidegate.views.versions.past import FinishedRows, begin_with, keep, past_of
 from tidegate.views.view_table import PARTIAL, ViewTable
 from tidegate.watermark import TimeKind
@@ -92,6 +93,7 @@ class VersionBuild:
         self._begin()
 
     def _begin(self) -> None:
+        require_current_below(self._context, self._view)
         known, context = self._unfinished(), self._context
         if known is None:
             # Before anything is made: it may be refused.

@@ -11,81 +11,116 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.errors import TidegateError
+from tidegate.errors import Problems, TidegateError
 from tidegate.iceberg.layout import is_of_view, view_identity
 from tidegate.plan.versions import LEFT, next_of
 from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import View
+from tidegate.sql.grammar.spelling import AS_VIEW, alike
 from tidegate.sql.statements.stored_definition import stored_view
 from tidegate.views.view_table import ViewTable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Iterator, Mapping
 
     from tidegate.runtime.context import Context
 
 
 def open_current(context: Context, view: View) -> ViewTable:
     """The current version of a view, opened for writing; hold the lease of the view. If that is another one than the
-    project's files say, the context has it in its catalog from now on, since who reads the view reads its results.
-    Raises TG506 where the results are of a definition that is not in force."""
-    view = _over_what_is_in_force(context, view)
+    project's files say, the context has it in its catalog from now on, since who reads the view reads its results; the
+    same goes for what the view reads. Raises TG506 where the results are of a definition that is not in force."""
+    now = over_current(context, view)
     try:
-        return ViewTable(context, view)
+        return ViewTable(context, now)
     except TidegateError as error:
         stored = context.opened(view.name) if error.code == "TG506" else None
-        found = None if stored is None else _in_force(context, view, stored.properties())
+        found = None if stored is None else _in_force(context, now, stored.properties())
         if found is None:
             raise
     _stand_in(context, found)
     return ViewTable(context, found)
 
 
-def stand_on(context: Context, view: View, new: Collection[str] = ()) -> View:
-    """A view whose results are computed anew, over the versions that are current of what it reads, but for those that
-    are `new`. Raises TG506 if one of them is of a definition that nobody has decided on."""
-    for below in sources_of(context.catalog, view):
-        stored = context.opened(below.name) if isinstance(below, View) and below.name not in new else None
-        if stored is None or not isinstance(below, View) or is_of_view(below, stored.properties()):
-            continue
-        found = _in_force(context, below, stored.properties())
-        if found is None:
-            raise TidegateError(
-                "TG506",
-                f'"{view.name}" reads "{below.name}", whose results are of an earlier definition',
-                hint=f"tidegate apply {below.name} {view.name}",
-                location=view.location,
-            )
-        _stand_in(context, found)
-    return _over_what_is_in_force(context, view)
+def over_current(context: Context, view: View) -> View:
+    """A view, understood over the versions that are current of all that it reads: which of their rows it needs, and
+    when a window of its own is closed, follows from the watermarks that these carry (D3). Raises TG506 if its query
+    does not hold for one of them."""
+    stand_on_current(context, view)
+    now = context.catalog.get(view.name)
+    assert isinstance(now, View)
+    below = context.unfit.get(now.name)
+    stored = context.opened(now.name) if below is not None else None
+    # (If another definition is stored, that one is asked.)
+    if below is not None and (stored is None or is_of_view(now, stored.properties())):
+        raise TidegateError(
+            "TG506",
+            f'the query of "{view.name}" does not hold for the current version of "{below}"',
+            hint=f"tidegate apply {below}; or change the query",
+            location=view.location,
+        )
+    return now
+
+
+def stand_on_current(context: Context, view: View) -> None:
+    """Have the versions that are current of all that a view reads in the catalog. What nobody has decided on stays as
+    the files have it."""
+    for below, properties in _of_other_definitions(context, view):
+        found = _in_force(context, below, properties)
+        if found is not None:
+            _stand_in(context, found)
+
+
+def require_current_below(context: Context, view: View) -> None:
+    """Raise TG506 if something that a view reads is of another definition than the view was understood over."""
+    for below, _ in _of_other_definitions(context, view):
+        raise TidegateError(
+            "TG506",
+            f'"{view.name}" reads "{below.name}", whose results are of another definition',
+            hint=f"tidegate apply {below.name} {view.name}; if it was just applied, start the command again",
+            location=view.location,
+        )
+
+
+def _of_other_definitions(context: Context, view: View) -> Iterator[tuple[View, Mapping[str, str]]]:
+    """The views that a view reads, itself or through others, whose results are not of the catalog's definition, each
+    behind what it reads, with the properties of their tables."""
+    for found in sources_of(context.catalog, view):
+        below = context.catalog.get(found.name)
+        stored = context.opened(below.name) if isinstance(below, View) else None
+        if stored is not None and isinstance(below, View):
+            properties = stored.properties()
+            if not is_of_view(below, properties):
+                yield below, properties
 
 
 def _stand_in(context: Context, view: View) -> None:
-    """Let it stand in for what the files say. What reads it is understood anew: which of its rows a tick needs, and
-    when a window is closed, follows from the watermarks that it carries (D3)."""
+    """Let it stand in for what the files say, and understand anew what reads it."""
     context.put_in_force(view)
     for reader in [one for one in context.catalog.order() if isinstance(one, View)]:
         if view.name in (one.name for one in sources_of(context.catalog, reader)):
-            again = stored_view(reader.definition, context.catalog)
-            if again is not None:
-                context.put_in_force(replace(again, description=reader.description, location=reader.location))
+            again = _understood(context, reader)
+            if again is None:
+                context.unfit[reader.name] = view.name
+            else:
+                context.unfit.pop(reader.name, None)
+                context.put_in_force(again)
 
 
-def _over_what_is_in_force(context: Context, view: View) -> View:
-    """The view as it is understood over the definitions that stand in for others. Raises TG506 if it can't be."""
-    now = context.catalog.get(view.name)
-    assert isinstance(now, View)
-    for below in sources_of(context.catalog, now):
-        if isinstance(below, View) and context.declared(below) is not below:
-            if stored_view(now.definition, context.catalog) is None:
-                raise TidegateError(
-                    "TG506",
-                    f'the query of "{view.name}" does not hold for the version of "{below.name}" that is current',
-                    hint=f"tidegate apply {below.name}; or change the query",
-                    location=view.location,
-                )
-            break
-    return now
+def _understood(context: Context, view: View) -> View | None:
+    """The same definition over what the context's catalog has now."""
+    # (That of a sink's own view is a query.)
+    texts = (view.definition, AS_VIEW + view.definition)
+    found = next(filter(None, (stored_view(text, context.catalog) for text in texts)), None)
+    if found is None:
+        return None
+    return replace(
+        found,
+        name=view.name,
+        definition=view.definition,
+        description=view.description,
+        location=view.location,
+    )
 
 
 def _in_force(context: Context, view: View, stored: Mapping[str, str]) -> View | None:
@@ -102,16 +137,14 @@ def _in_force(context: Context, view: View, stored: Mapping[str, str]) -> View |
 
 def _written_since(context: Context, view: View, stored: Mapping[str, str]) -> View | None:
     """What the project's files say now, if that is what is stored: this process has read them before the swap."""
-    try:
-        now = _written(context, view)
-    except TidegateError:
-        return None  # a file that does not hold is told by whoever opens the project next
-    return now if now is not None and is_of_view(now, stored) else None
+    now = _written(context, view)
+    return None if now is None or not is_of_view(now, stored) else _understood(context, now)
 
 
 def _written(context: Context, view: View) -> View | None:
-    """What the project's files say of a view as they are now, whatever this session goes by."""
-    now = replace(context.project, texts=None).catalog().find(view.name)
+    """What the project's files say of a view as they are now, whatever this session goes by; None if they say nothing
+    that holds. (What else does not hold is told by whoever opens the project next.)"""
+    now = replace(context.project, texts=None).catalog(Problems()).find(view.name)
     return now if isinstance(now, View) else None
 
 
@@ -119,7 +152,7 @@ def require_newest(context: Context, view: View) -> None:
     """Results are replaced towards the newest definition only. Raises TG506 if the files have another one since this
     process read them: another process may have computed it already, and this one would take that back."""
     now = _written(context, view)
-    if now is None or view_identity(now) != view_identity(view):
+    if now is not None and not alike(now.definition, view.definition):
         raise TidegateError(
             "TG506",
             f'the definition of "{view.name}" has changed since this command read it, so its results are not replaced',
