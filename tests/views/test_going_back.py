@@ -234,6 +234,27 @@ def test_E5_what_stood_in_is_not_put_in_the_place_of_what_a_statement_has_made(w
     assert "max(n)" in session.catalog.get("own").definition  # type: ignore[union-attr]  # a view
 
 
+def test_D3_what_does_not_hold_for_the_current_version_is_refused(workbench: Workbench) -> None:
+    """The file's `v` has a column that the stored one does not have; a new reader needs it."""
+    workbench.assets(t=TABLE, v=SPAN.format("1 hour"), w=OF_SPANS)
+    _at(workbench.session(), "00:10:00")
+    newer = SPAN.format("1 hour").replace("AS n", "AS n, max(n) AS most")
+    workbench.assets(t=TABLE, v=newer, w=OF_SPANS)
+    rebuild(session := workbench.session())
+    session.confirm = lambda text: True
+    rollback(session, "v")
+    needs = OF_SPANS.replace("sum(n)", "sum(most)")
+    workbench.assets(t=TABLE, v=newer, w=needs, x=needs.replace("VIEW w", "VIEW x"))
+    with pytest.raises(TidegateError, match=r'TG506.*"w" reads "v"'):
+        rebuild(workbench.session(), ["w"])
+    with pytest.raises(
+        TidegateError, match=r'TG506.*query of "x" does not hold for the current version of "v"'
+    ):
+        workbench.session().run(["x"], upstream=False)
+    rebuild(workbench.session())
+    assert not workbench.session().run().failed
+
+
 def test_E5_live_mode_takes_up_a_view_and_its_reader_that_were_changed_together(workbench: Workbench) -> None:
     workbench.assets(t=TABLE, v=SPAN.format("1 minute"), w=OF_SPANS)
     _at(workbench.session(), "00:10:00", "00:11:00")

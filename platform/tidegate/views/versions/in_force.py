@@ -73,11 +73,12 @@ def stand_on_current(context: Context, view: View) -> None:
 
 def require_current_below(context: Context, view: View) -> None:
     """Raise TG506 if something that a view reads is of another definition than the view was understood over."""
-    for below, _ in _of_other_definitions(context, view):
+    others = [below.name for below, _ in _of_other_definitions(context, view)]
+    for below in [*others, *filter(None, [context.unfit.get(view.name)])]:
         raise TidegateError(
             "TG506",
-            f'"{view.name}" reads "{below.name}", whose results are of another definition',
-            hint=f"tidegate apply {below.name} {view.name}; if it was just applied, start the command again",
+            f'"{view.name}" reads "{below}", whose results are of another definition',
+            hint=f"tidegate apply {below} {view.name}; if it was just applied, start the command again",
             location=view.location,
         )
 
