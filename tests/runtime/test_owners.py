@@ -106,7 +106,7 @@ GUARDS = {
     "sinks/sink_columns.py:add_columns": SINK,
     "sinks/iceberg.py:IcebergSink.begin": "looks at the namespace, and at the table that is made",
     "sinks/kafka.py:KafkaSink.forget": SINK,
-    "sinks/statefile.py:StateFile._tidy": SINK,
+    "sinks/statefile.py:StateFile.tidy": SINK,
     "sinks/statefile.py:StateFile.remove": SINK,
     "sinks/statefile.py:StateFile.write": SINK,
     "ingest/sources/replay.py:ReplayConnector.pending": OPEN,
