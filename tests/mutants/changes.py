@@ -106,8 +106,8 @@ GUARDS: tuple[Guard, ...] = (
         "D3",
         "A version is computed over the versions that are current of what it reads.",
         "views/amend/rebuild.py",
-        "_rebuild(context, over_current(context, view), why, notify)",
-        "_rebuild(context, view, why, notify)",
+        "    view = over_current(context, view)\n",
+        "",
         (f"{_BACK}::test_D3_E5_a_view_is_understood_over_the_version_that_is_current",),
     ),
     Guard(

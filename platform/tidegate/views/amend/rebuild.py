@@ -80,7 +80,7 @@ def rebuild(
                 done.append(Rebuilt(view.name, why, _generation(context, view)))
             else:
                 with context.lease(view.name, NEXT):
-                    done.append(_rebuild(context, over_current(context, view), why, notify))
+                    done.append(_rebuild(context, view, why, notify))
 
     asked: set[str] = set()
     for view in [o for o in catalog.order() if isinstance(o, View)]:
@@ -128,6 +128,7 @@ def _rebuild(context: Context, view: View, why: str, notify: Callable[[str], Non
     started = time.monotonic()
     tag = tag_of(_generation(context, view))
     notify(f"{view.name}: recomputing from the beginning because {why}")
+    view = over_current(context, view)
     newest = partial(require_newest, context, view)
     # It may have waited for other views, and computes for hours.
     newest()
