@@ -17,7 +17,7 @@ from typing import Any
 from infra.kafka.topics import Topics
 from tests.chaos.pipeline import Pipeline, wait_until
 from tests.chaos.topic import end_offsets, read_topic
-from tests.edits.judge import columns_of, judge
+from tests.edits.judge import columns_of, judge, stored_columns
 from tests.edits.load import PARTITIONS, SOURCE, Load, write_definitions, write_project
 from tests.edits.script import EditScript, Step
 from tests.simulate.scripts.changes import Definition
@@ -118,24 +118,17 @@ class EditedProject:
             self._queries[step.edit.name] = step.edit.to
         self._write()
         begun = time.monotonic()
-        if step.applied:
-            killed = self._apply(step.apply_killed)
-            if killed:
-                self._apply(None)
+        if step.applied and self._apply(step.apply_killed):
+            self._apply(None)
         if step.killed:
             time.sleep(max(0.0, step.after - (time.monotonic() - begun)))
             self._kill(step.killed)
         if of_columns:
             # (Nobody edits a definition whose last edit is not in the log yet.)
             expected = columns_of(self._definition)
-            self._await(f"the columns {expected}", lambda: self._stored_columns() == expected)
+            self._await(f"the columns {expected}", lambda: stored_columns(self._storage) == expected)
         if step.back:
             self._roll_back(step.back)
-
-    def _stored_columns(self) -> Any:
-        from tests.edits.judge import stored_columns
-
-        return stored_columns(self._storage)
 
     def _kill(self, target: str) -> None:
         if not self._pipeline.kill(target):

@@ -135,7 +135,7 @@ class Context:
     def _replace(self, view: View) -> None:
         """In the catalog, and where it is a sink's own query, in the sink."""
         self.catalog.replace(view)
-        for sink in [one for one in self.catalog.sinks if one.view is not None]:
+        for sink in list(self.catalog.sinks):
             if sink.view is not None and sink.view.name == view.name:
                 self.catalog.sinks.add(replace(sink, view=view))
 
