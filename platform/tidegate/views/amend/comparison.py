@@ -16,6 +16,7 @@ from tidegate.views.inputs import Pinned
 from tidegate.views.revisions.amend_report import GROUPS, LATE_ROWS
 from tidegate.views.revisions.comparable import Range, among
 from tidegate.views.revisions.erased_windows import marked_windows
+from tidegate.views.revisions.joined_sessions import REPLACED_TICK, keys_of, with_replaced_tick
 from tidegate.views.revisions.revisions import NUMBER, UPTO, beside_units, latest, units, without_units
 from tidegate.views.slices import read, run_sql
 from tidegate.watermark import window_is_closed
@@ -75,9 +76,13 @@ class AmendmentComparison:
         signed = signed.unionByName(then.select(*keys, (-F.col("_rows")).alias(_N), "_tick"))
         sums = signed.groupBy(*keys).agg(F.sum(_N).alias(LATE_ROWS), F.max("_tick").alias("_tick"))
         found = beside_units(sums, hit, view, [GROUPS])
+        commits = ["_tick", F.lit(1).cast("bigint")]
+        if view.open_sql is not None:
+            found = with_replaced_tick(found, view, now, then)
+            commits.insert(1, REPLACED_TICK)
         # A window that the live run has never said anything about counts to the first commit: a sink that began later
         # has gone past it.
-        found = found.withColumn("_tick", F.coalesce("_tick", F.lit(1).cast("bigint")))
+        found = found.withColumn("_tick", F.coalesce(*commits)).drop(REPLACED_TICK)
         if not self._counts_source_rows():
             found = found.withColumn(LATE_ROWS, F.lit(None).cast("bigint"))
         before = latest(self._context.tables, view, self._stored, self._base.id)
@@ -113,24 +118,18 @@ class AmendmentComparison:
         inside = (F.col("_window_start") >= F.col(_FROM)) & (F.col("_window_end") <= F.col(_TO))
         waiting = hit.join(F.broadcast(opened), inside, "left_semi")
         # Those that the new sessions cover as a whole are amended: the open one is of another key.
-        keys = [quote(name) for name in view.group_columns]
+        keys = keys_of(view)
         covers = now.select(
             F.col("_window_start").alias(_FROM),
             F.col("_window_end").alias(_TO),
-            *[F.col(k).alias(inner(f"key{i}")) for i, k in enumerate(keys)],
+            *[F.col(quote(k)).alias(inner(f"key{i}")) for i, k in enumerate(keys)],
         )
         same = inside
-        for i, key in enumerate(view.group_columns):
-            if key not in _bounds_of(view):
-                same = same & F.col(quote(key)).eqNullSafe(F.col(inner(f"key{i}")))
+        for i, key in enumerate(keys):
+            same = same & F.col(quote(key)).eqNullSafe(F.col(inner(f"key{i}")))
         return without_units(hit, waiting.join(covers, same, "left_anti"), view)
 
     def _counts_source_rows(self) -> bool:
         """Whether `_rows` of the view are rows of one source."""
         inputs = [p for p in self._pinned if not p.input.lookup]
         return len(inputs) == 1 and isinstance(inputs[0].source, Relation)
-
-
-def _bounds_of(view: View) -> set[str]:
-    """The group columns of a view of sessions that are bounds of its window: another session has others."""
-    return {c.column for c in view.watermarks}

@@ -9,7 +9,7 @@ and each row once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.iceberg.differences import KIND, comparable, differences
@@ -20,6 +20,7 @@ from tidegate.sql.dialect.inner_names import inner
 from tidegate.sql.views.repeatable import order_dependent
 from tidegate.views.revisions.amend_report import GROUPS, LATE_ROWS
 from tidegate.views.revisions.amend_write import OWN_TICK, AmendmentWriter
+from tidegate.views.revisions.joined_sessions import REPLACED_TICK, overlapping, with_replaced_tick
 from tidegate.views.revisions.revisions import (
     NUMBER,
     ROW,
@@ -42,12 +43,11 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import View
 
 #: Inside, beside the columns of `units`: see `Reclosing._compared`,
-_HIT, _EXTRA, _NOW, _THEN, _LATER, _WAITING, _GONE, _TOUCHED, _LOW, _HIGH, _END = (
-    inner(name)
-    for name in ("hit", "extra", "now", "then", "later", "waiting", "gone", "touched", "low", "high", "end")
+_HIT, _EXTRA, _NOW, _THEN, _LATER, _WAITING, _GONE, _LOW, _HIGH, _END = (
+    inner(name) for name in ("hit", "extra", "now", "then", "later", "waiting", "gone", "low", "high", "end")
 )
-#: and beside a view's columns: the bounds of another session, and which of several equal rows this is.
-_FROM, _TO, _N, _PLACE, _EQUAL = (inner(name) for name in ("from", "to", "n", "place", "equal"))
+#: and beside a view's columns: which of several equal rows this is.
+_N, _PLACE, _EQUAL = (inner(name) for name in ("n", "place", "equal"))
 
 
 class Reclosed(NamedTuple):
@@ -133,26 +133,8 @@ class Reclosing:
             return with_units(emitted, here, view).unionByName(without_units(due, here, view))
         if view.open_sql is not None:
             later = emitted.where(~window_is_closed(F.col("_window_end"), reached))
-            return due.unionByName(self._overlapping(later, now, ()))
+            return due.unionByName(overlapping(view, later, now, ()))
         return due
-
-    def _overlapping(self, rows: DataFrame, others: DataFrame, added: Sequence[str]) -> DataFrame:
-        """The sessions among `rows` that have a time in common with one of `others` of the same key; with `added`,
-        pairs of both."""
-        from pyspark.sql import functions as F
-
-        bounds = {c.column for c in self._view.watermarks}
-        keys = [name for name in self._view.group_columns if name not in bounds]
-        there = others.select(
-            F.col("_window_start").alias(_FROM),
-            F.col("_window_end").alias(_TO),
-            *[F.col(quote(name)).alias(inner(f"key{i}")) for i, name in enumerate(keys)],
-            *[F.col(name).alias(inner("other" + name)) for name in added],
-        )
-        same = (F.col("_window_start") < F.col(_TO)) & (F.col("_window_end") > F.col(_FROM))
-        for i, name in enumerate(keys):
-            same = same & F.col(quote(name)).eqNullSafe(F.col(inner(f"key{i}")))
-        return rows.join(there, same, "inner" if added else "left_semi")
 
     def _with_extra(self, now: DataFrame, then: DataFrame) -> DataFrame:
         """`now` with `_EXTRA`: whether there is no equal row among the emitted ones that is a partner of this one."""
@@ -218,7 +200,7 @@ class Reclosing:
         else:
             found = beside_units(found, marks, view, [NUMBER], "left")
         found = self._with_touched(found, now)
-        known = F.col(NUMBER).isNotNull() | F.col(_TOUCHED).isNotNull()
+        known = F.col(NUMBER).isNotNull() | F.col(REPLACED_TICK).isNotNull()
         waiting = F.least(_LATER, F.greatest(F.col(_THEN) - F.col(_NOW), F.lit(0)))
         found = found.withColumn(_WAITING, waiting)
         if by_row:
@@ -228,28 +210,25 @@ class Reclosing:
         return found.withColumns(
             {
                 _HIT: hit,
-                "_tick": F.coalesce("_tick", _TOUCHED, F.lit(1).cast("bigint")),
+                "_tick": F.coalesce("_tick", REPLACED_TICK, F.lit(1).cast("bigint")),
                 NUMBER: F.coalesce(F.col(NUMBER) + 1, F.lit(2).cast("bigint")),
             }
         )
 
     def _with_touched(self, found: DataFrame, now: DataFrame) -> DataFrame:
-        """With `_TOUCHED`: of a session, the commit of those that were emitted of its time; NULL where there are
-        none."""
+        """With `REPLACED_TICK` of sessions: the last commit of those that were emitted of its time."""
         from pyspark.sql import functions as F
 
         view, nothing = self._view, F.lit(None).cast("bigint")
         stale = Beyond.of(self._base.summary)
         if view.open_sql is None or stale is None:
-            return found.withColumn(_TOUCHED, nothing)
+            return found.withColumn(REPLACED_TICK, nothing)
         emitted = self._emitted
         if has_revisions(self._stored):
             replaced = self._stored.where(F.col("_open").isNull() & (F.col("_revision.kind") == ROW))
             start = F.expr(view.kind.spark_literal(stale.start))
             emitted = emitted.unionByName(replaced.where(F.col("_window_end") > start))
-        pairs = self._overlapping(now.select(*map(quote, units(view))), emitted, ["_tick"])
-        touched = pairs.groupBy(*map(quote, units(view))).agg(F.max(inner("other_tick")).alias(_TOUCHED))
-        return beside_units(found, touched, view, [_TOUCHED], "left")
+        return with_replaced_tick(found, view, now, emitted)
 
     def _as_revised(self, now: DataFrame, then: DataFrame, hit: DataFrame, number: int) -> DataFrame:
         """The rows of hit units as they are from now on, with `OWN_TICK` where that is not the unit's: rows that were
