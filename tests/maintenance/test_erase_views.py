@@ -12,6 +12,7 @@ from tests.support.searching import kinds
 from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view
 from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import REVISION_TYPE
 from tidegate.maintenance.erase import erase
 from tidegate.maintenance.erase_log import LogErasure
 from tidegate.maintenance.erasing import Erasing, ErasingFile
@@ -266,3 +267,20 @@ def test_E9_earlier_versions_of_views_that_read_something_else_now_are_found(wor
     rebuild(session)
     with pytest.raises(TidegateError, match="totals: earlier results of this view, which read it then"):
         erased(session)
+
+
+def test_E9_a_view_that_got_a_column_which_no_commit_has_filled_yet(workbench: Workbench) -> None:
+    define(workbench.root, VIEWS)
+    session = workbench.session()
+    arrive(workbench.root, 1)
+    session.run()
+    # As an amendment leaves it that was killed before its commit.
+    session.tables.add_stored_column(session.identifier("hourly"), "_revision", REVISION_TYPE)
+    before = [row for row in session.execute("SELECT * FROM hourly").rows() if WHO not in row]
+    assert people(session, "hourly")
+    erased(session)
+    assert there(workbench.root) == set()
+    assert list(session.execute("SELECT * FROM hourly").rows()) == before
+    arrive(workbench.root, 2)
+    session.run()
+    assert audit_view(session, "hourly").ok

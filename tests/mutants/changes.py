@@ -157,4 +157,27 @@ GUARDS: tuple[Guard, ...] = (
         "if committed:",
         ("tests/session/test_live.py::test_C2_what_was_committed_before_a_failure_is_closed_and_delivered",),
     ),
+    Guard(
+        "erasure-of-unfilled-columns",
+        "E9",
+        "Rows are erased from a table that has a column which no commit has filled yet.",
+        "maintenance/erase_files.py",
+        " for name in target.schema.names if name in there]",
+        " for name in target.schema.names]",
+        (
+            "tests/maintenance/test_erase_views.py::test_E9_a_view_that_got_a_column_which_no_commit_has_filled_yet",
+        ),
+    ),
+    Guard(
+        "joined-session-is-delivered",
+        "B2",
+        "A session that takes the place of one which no sink has yet is delivered in its place.",
+        "views/amend/comparison.py",
+        "            commits.insert(1, REPLACED_TICK)",
+        "            pass",
+        (
+            "tests/sinks/test_sink_amendments.py"
+            "::test_B2_a_session_that_late_rows_join_before_its_delivery_is_delivered_as_joined",
+        ),
+    ),
 )

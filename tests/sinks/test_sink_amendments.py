@@ -247,3 +247,31 @@ def test_B2_a_kafka_sink_sends_amended_rows_again_and_null_for_keys_that_are_gon
     assert amended(again) == {}
 
     resends_what_closes_after_a_reset(again, kafka, topic)
+
+
+def test_B2_a_session_that_late_rows_join_before_its_delivery_is_delivered_as_joined(
+    workbench: Workbench,
+) -> None:
+    """A sink that ignores amendments has none of it yet."""
+    session = workbench.session()
+    for sql in (TABLE, VISITS):
+        session.execute(sql)
+    session.execute(
+        "CREATE SINK files FROM visits WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE CSV"
+    )
+    insert(session, ("a", 1, "00:01"), ("b", 1, "01:00"))
+    session.run()
+    assert delivered(workbench) == ["a,1"]
+    # The sessions of c and d end in commits that are not delivered; a late row makes that of c a longer one.
+    insert(session, ("c", 1, "01:10"), ("d", 1, "02:00"), ("b", 1, "03:00"))
+    session.run(["visits"])
+    insert(session, ("c", 1, "01:15"))
+    assert [report.windows for report in amend(session)] == [2]
+    session.run()
+    assert delivered(workbench) == ["a,1", "b,1", "c,2", "d,1"]
+
+
+def delivered(workbench: Workbench) -> list[str]:
+    return sorted(
+        line for file in (workbench.root / "out").glob("*.csv") for line in file.read_text().splitlines()[1:]
+    )
