@@ -119,6 +119,41 @@ def test_offsets_ids_and_messages_are_as_the_broker_has_them(session: Session, b
     assert missing.value.code == "TG551"
 
 
+def test_sources_of_a_cluster_hear_together_that_nothing_has_come(
+    session: Session, broker: AnyBroker
+) -> None:
+    names = [broker.topic(partitions=2) for _ in range(3)]
+    topics = [source(session, broker, name) for name in names]
+    known = [topic.latest() for topic in topics]
+
+    def still() -> list[bool]:
+        return [topic.still(ends) for topic, ends in zip(topics, known, strict=True)]
+
+    still()
+    assert still() == [True, True, True]
+    broker.send(names[1], [(0, None, "a", FIRST)])
+    assert still() == [True, False, True]
+    known[1] = topics[1].latest()
+    assert known[1] == {"0": 1, "1": 0}
+    still()
+    assert still() == [True, True, True]
+    # A new partition is news, too. Of a topic that is gone nothing is known, and nothing keeps the others.
+    broker.add_partitions(names[0], 1)
+    broker.delete_topic(names[2])
+    still()
+    assert still()[0] is False
+    with pytest.raises(TidegateError) as gone:
+        topics[2].latest()
+    assert gone.value.code == "TG551"
+    topics[2].close()
+    known = [topic.latest() for topic in topics[:2]]
+    topics = topics[:2]
+    still()
+    assert still() == [True, True]
+    for topic in topics:
+        topic.close()
+
+
 def test_transactions_leave_gaps_and_hide_what_is_not_committed(session: Session, broker: AnyBroker) -> None:
     name = broker.topic(partitions=1)
     anyone = source(session, broker, name)

@@ -93,6 +93,12 @@ class InProcessSourceTopic:
     def latest(self) -> dict[str, int]:
         return _named(self._ask(lambda broker: broker.latest(self._topic, self._committed)))
 
+    def still(self, ends: Mapping[str, int]) -> bool:
+        try:
+            return self.latest() == ends
+        except TidegateError:
+            return False
+
     def earliest(self) -> dict[str, int]:
         return _named(self._ask(lambda broker: broker.earliest(self._topic)))
 

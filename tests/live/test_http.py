@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import ssl
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -44,12 +45,22 @@ class Site:
         self, path: str, token: str | None = None, method: str = "GET", tls: ssl.SSLContext | None = None
     ) -> tuple[int, str, bytes]:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        request = urllib.request.Request(self.server.url + path, headers=headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=10, context=tls) as answer:
-                return answer.status, answer.headers["Content-Type"], answer.read()
-        except urllib.error.HTTPError as error:
-            return error.code, error.headers["Content-Type"], error.read()
+        return get(self.server.url + path, headers, method, tls)
+
+
+def get(
+    url: str,
+    headers: dict[str, str] | None = None,
+    method: str = "GET",
+    tls: ssl.SSLContext | None = None,
+    timeout: float = 10,
+) -> tuple[int, str, bytes]:
+    request = urllib.request.Request(url, headers=headers or {}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=timeout, context=tls) as answer:
+            return answer.status, answer.headers["Content-Type"], answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers["Content-Type"], error.read()
 
 
 @pytest.fixture
@@ -86,6 +97,41 @@ def test_a_status_that_cannot_be_read_is_503_with_the_error(site: Site) -> None:
     site.error = TidegateError("TG620", "the catalog does not answer")
     code, _, body = site.get("/status")
     assert (code, json.loads(body)["error"]["code"]) == (503, "TG620")
+
+
+def test_a_status_that_hangs_keeps_nobody_from_the_probes() -> None:
+    answers, asked = threading.Event(), threading.Semaphore(0)
+
+    def hangs() -> dict[str, Any]:
+        asked.release()
+        assert answers.wait(60)
+        return STATUS.to_dict()
+
+    server = HttpServer(Access("127.0.0.1", 0), lambda: dict(HEALTH), hangs, Bench().metrics.registry)
+    codes: list[int] = []
+
+    def ask() -> None:
+        codes.append(get(f"{server.url}/status")[0])
+
+    try:
+        clients = [threading.Thread(target=ask, daemon=True) for _ in range(30)]
+        for client in clients:
+            client.start()
+        assert asked.acquire(timeout=30)
+        # All but one that asks, and those that wait for it for a while, are told at once.
+        assert wait_until(lambda: len(codes) >= 30 - 8, 30)
+        for path in ("/livez", "/healthz"):
+            assert get(server.url + path)[0] == 200
+        code, _, body = get(f"{server.url}/status")
+        assert (code, json.loads(body)["error"]["code"]) == (503, "TG620")
+        answers.set()
+        for client in clients:
+            client.join(30)
+        assert sorted(set(codes)) == [200, 503]
+        assert not asked.acquire(blocking=False), "the tables were read more than once"
+    finally:
+        answers.set()
+        server.close()
 
 
 def test_head_answers_as_get_does_without_the_body(site: Site) -> None:

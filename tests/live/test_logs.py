@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -117,6 +119,47 @@ def test_a_log_file_is_rotated(tmp_path: Path) -> None:
     assert sorted(p.name for p in path.parent.iterdir()) == ["live.jsonl", "live.jsonl.1", "live.jsonl.2"]
     assert all(p.stat().st_size <= 2_000 for p in path.parent.iterdir())
     assert json.loads(path.read_text().splitlines()[-1])["tick"] == 99
+
+
+def test_of_a_hundred_groups_those_that_want_attention_are_seen_first() -> None:
+    well = {
+        "state": "running",
+        "restarts": 0,
+        "last_tick_age_seconds": 1.0,
+        "failing": [],
+        "last_error": None,
+    }
+    groups = {f"g{n:03}": dict(well) for n in range(100)}
+    groups["g070"] |= {"state": "failed", "last_error": {"message": "no such folder"}}
+    groups["g090"] |= {"failing": ["totals"]}
+    clicks, view = STATUS.relations[0], STATUS.views[0]
+    many = replace(
+        STATUS,
+        relations=tuple(
+            replace(clicks, name=f"g{n:03}", broker_error="no answer" if n == 42 else None)
+            for n in range(100)
+        ),
+        views=tuple(
+            replace(view, name=f"v{n:03}", lost_totals=("n",) if n == 55 else ()) for n in range(100)
+        ),
+    )
+    out = io.StringIO()
+    console = Console(file=out, width=160, height=40, force_terminal=True, color_system=None)
+    screen = Screen(lambda: many, lambda: {"groups": groups}, console, seconds=60.0)
+    screen.start()
+    screen.close()
+    # (The last picture that was drawn.)
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", line).split() for line in out.getvalue().splitlines()]
+    heads = {
+        line[0]: n for n, line in enumerate(lines) if line[1:2] in (["partition"], ["final"], ["worker"])
+    }
+    assert len(lines) - heads["source"] <= 40
+    assert lines[heads["source"] + 1][0] == "g042"
+    assert lines[heads["view"] + 1][0] == "v055"
+    groups_shown = lines[heads["group"] + 1 :]
+    assert [line[0] for line in groups_shown[:3]] == ["g070", "g090", "g000"]
+    assert groups_shown[0][-3:] == ["no", "such", "folder"]
+    assert [line[0] for line in lines[heads["source"] :] if line[-1:] == ["more"]] == ["…"] * 3
 
 
 def test_a_person_sees_partitions_views_and_workers_move() -> None:

@@ -116,6 +116,7 @@ def test_the_committed_state_is_read_once_in_a_while_and_never_shown_stale() -> 
     assert found["tidegate_status_errors_total", ()] == 1
     assert not [name for name, _ in found if name.startswith("tidegate_partition")]
     bench.error = None
+    bench.now = 10.0
     assert ("tidegate_partition_watermark_seconds", ("clicks", "0")) in bench.samples()
 
 

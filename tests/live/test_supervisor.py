@@ -112,12 +112,12 @@ def test_an_error_that_a_restart_does_not_cure_ends_the_group_and_no_other() -> 
     bench = Bench(A, B)
     bench.ticks("a")
     bench.ticks("b")
-    bench.hears("a", events.WorkerFailed("a", "TG508", "process 7 is writing a", "stop it", False))
+    bench.hears("a", events.WorkerFailed("a", "TG506", "a has changed", "drop it", False))
     bench.dies("a", 2)
     assert (bench.state("a"), bench.state("b")) == ("failed", "running")
     exited = bench.exits()[-1]
     assert (exited.exit_code, exited.restart_seconds) == (2, None)
-    assert "TG508: process 7 is writing a" in exited.why
+    assert "TG506: a has changed" in exited.why
     bench.passes(3600)
     assert len(bench.workers) == 2
     assert bench.supervisor.health()["status"] == "unavailable"

@@ -164,7 +164,7 @@ def test_what_ends_one_group_does_not_touch_the_other(workbench: Workbench) -> N
     assert driver.run()
     failed = [told for name, told in heard.told if name == "a"]
     assert failed == [
-        events.WorkerFailed("a", "TG508", "another process is writing a", "stop it", False),
+        events.WorkerFailed("a", "TG508", "another process is writing a", "stop it", True),
         2,
     ]
     assert counts(session, "b") == [1, 1]

@@ -55,7 +55,7 @@ def _bring_up(
     facts = {
         "tidegate.definition": relation.definition,
         "tidegate.identity": identity,
-        CHANGES: with_step(properties.get(CHANGES), step),
+        CHANGES: with_step(log.table.property(CHANGES), step),
     }
     change = TableChange.of(wanted.changes, [name for name, _ in log_columns(relation)], facts)
     log.change_columns(change, [name for name, _ in change.added], f"definition changed: {wanted.text}")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import missing_progress, new_log, relation_identity, strategy_identity
 from tidegate.iceberg.partitions import Decisions
 from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, LogProgress
-from tidegate.iceberg.protocol import Snapshot, going_on
+from tidegate.iceberg.protocol import going_on
 from tidegate.iceberg.tables import with_columns
 from tidegate.ingest.connector import BatchRows
 from tidegate.ingest.relearn import relearned
@@ -61,19 +60,19 @@ class StoredLog:
         identifier: str,
         owner: Owner | None = None,
     ) -> None:
-        self.relation, self._tables = relation, tables
+        self.relation, self._tables, self._storage = relation, tables, storage
         self.table = tables.open(identifier, owner)
-        same_definition(relation.name, self.table.property("tidegate.identity"), relation_identity(relation))
-        self._target = self._target_in(storage)
         self.reload()
 
-    def _target_in(self, storage: Storage) -> WriteTarget:
+    def _target_now(self) -> WriteTarget:
         """Where its files are."""
-        return self.table.target(storage, reading=True)
+        return self.table.target(self._storage, reading=True)
 
     def reload(self) -> None:
-        """Take the state from the newest commit."""
-        self._snapshot: Snapshot = self.table.current()
+        """Take the state from the newest commit. Raises TG506 if that is of another definition."""
+        self._snapshot, wanted = self.table.current(), relation_identity(self.relation)
+        same_definition(self.relation.name, self.table.property("tidegate.identity"), wanted)
+        self._target = self._target_now()
         self.progress = LogProgress.load(self._snapshot, self._target)
 
     def consumed_files(self) -> Iterable[ConsumedFile]:
@@ -106,8 +105,7 @@ class Log(StoredLog):
         super().__init__(tables, storage, relation, identifier, storage.owner)
         if missing_progress(self._target.schema):
             # A log of an earlier version: what its progress did not have was nothing.
-            target = partial(self._target_in, storage)
-            self._target = with_columns(tables, self.table, target, missing_progress)
+            with_columns(tables, self.table, self._target_now, missing_progress)
             self.reload()
         self.stages, self._clock = stages, clock
         self._memories = MemoryFiles.of(storage, relation.name)
@@ -120,9 +118,9 @@ class Log(StoredLog):
             # What a run that broke off left (R2).
             stages.carry_out(LogStage, lambda _: state.catch_up())
 
-    def _target_in(self, storage: Storage) -> WriteTarget:
+    def _target_now(self) -> WriteTarget:
         """How tasks write its files."""
-        return log_target(self.table, storage, self.relation)
+        return log_target(self.table, self._storage, self.relation)
 
     @classmethod
     def of(cls, context: Context, relation: Relation) -> Log:

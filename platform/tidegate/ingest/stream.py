@@ -87,6 +87,8 @@ class SourceFeed:
         self._inbox = PlanInbox(storage, f"{folder}/plans")
         self._inbox.tidy(log.progress.epoch)
         self._planned: BatchPlan | None = None
+        #: The epoch of which no plan was there when this feed looked: since then it alone plans.
+        self._unplanned: int | None = None
         #: Whether what is planned is what a run that broke off has left.
         self._resumed = False
         #: How sparingly batches are read, and how many have gone well so.
@@ -162,7 +164,8 @@ class SourceFeed:
     def _next(self) -> BatchPlan | None:
         """The plan of the next epoch, durable. None if nothing waits."""
         epoch, life = self.log.progress.epoch + 1, self.log.table.uuid
-        left = self._inbox.read(epoch)
+        left = self._inbox.read(epoch) if epoch != self._unplanned else None
+        self._unplanned = epoch if left is None else None
         self._resumed = left is not None
         # What a run that broke off has planned stands: its decisions may have been seen. (Unless it was planned for
         # another log, one of this name that was dropped.)
@@ -175,6 +178,8 @@ class SourceFeed:
         if self._well > PATIENCE:
             self._care = self._well = 0
         plan = replace(plan, log=life, care=self._care)
+        # (If it breaks off from here on, the next look finds it.)
+        self._unplanned = None
         self._inbox.write(plan)
         return plan
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
+
+from tidegate.live.kept_answer import KeptAnswer
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -26,15 +27,17 @@ class CommittedCollector(Collector):
         clock: Callable[[], float],
         now: Callable[[], datetime],
     ) -> None:
-        self._read, self._fresh, self._clock, self._now = read, fresh, clock, now
-        self._known: tuple[float, ProjectStatus | None] | None = None
+        self._read, self._now = KeptAnswer(read, fresh, clock), now
         self._errors = 0
-        self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
-        with self._lock:
-            status = self._status()
-            errors = self._errors
+        try:
+            status = self._read()
+        except Exception:
+            # Whatever a catalog's client raises: a scrape must say that it failed, and not fail. Nor does it show an
+            # earlier state: an old watermark would look like one that stands still.
+            self._errors, status = self._errors + 1, None
+        errors = self._errors
         yield _count(
             "tidegate_status_errors",
             "How often the committed state could not be read for a scrape. If it rises, the "
@@ -47,17 +50,6 @@ class CommittedCollector(Collector):
             yield from _sources(status.relations)
             yield from _views(status)
             yield from _sinks(status)
-
-    def _status(self) -> ProjectStatus | None:
-        """Read anew if it is too old; None if that fails: an old watermark would look like one that stands still."""
-        if self._known is None or self._clock() - self._known[0] >= self._fresh:
-            self._known = None
-            try:
-                self._known = self._clock(), self._read()
-            except Exception:
-                # Whatever a catalog's client raises: a scrape must say that it failed, and not fail.
-                self._errors += 1
-        return None if self._known is None else self._known[1]
 
 
 _Rows = list[tuple[tuple[str, ...], float]]

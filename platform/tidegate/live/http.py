@@ -24,6 +24,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from tidegate.errors import TidegateError
+from tidegate.live.kept_answer import KeptAnswer
 from tidegate.masking import conceal
 
 #: A client that has not asked, or has not read its answer, after this many seconds gives its thread back.
@@ -113,7 +114,8 @@ class HttpServer:
         context = access.context()
         try:
             self._server = _server_of(access.host)(
-                (access.host, access.port), _handler(access, health, _Kept(status), registry)
+                (access.host, access.port),
+                _handler(access, health, KeptAnswer(status, _STATUS_SECONDS, time.monotonic), registry),
             )
         except OSError as error:
             raise TidegateError(
@@ -211,26 +213,6 @@ def _left(until: float) -> float:
     if left <= 0:
         raise TimeoutError
     return left
-
-
-class _Kept:
-    """A status that is read at most every few seconds, by one thread at a time."""
-
-    def __init__(self, read: Callable[[], dict[str, Any]]) -> None:
-        self._read, self._lock, self._until = read, threading.Lock(), 0.0
-        self._answer: dict[str, Any] | TidegateError = {}
-
-    def __call__(self) -> dict[str, Any]:
-        with self._lock:
-            if time.monotonic() >= self._until:
-                try:
-                    self._answer = self._read()
-                except TidegateError as error:
-                    self._answer = error
-                self._until = time.monotonic() + _STATUS_SECONDS
-            if isinstance(self._answer, TidegateError):
-                raise self._answer
-            return self._answer
 
 
 class _Talk(BaseHTTPRequestHandler):

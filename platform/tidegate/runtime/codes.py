@@ -55,9 +55,23 @@ CODES: dict[str, str] = {
     "TG520": "ALTER of an object that a file in assets/ defines (W13, E1)",
 }
 
-#: What may go away by itself: another commit, a path or topic that comes later, a broker or catalog that is down.
+#: What may go away by itself: another commit or writer, a path or topic that comes later, a broker or catalog that is
+#: down.
 _CURABLE = frozenset(
-    {"TG502", "TG503", "TG513", "TG514", "TG550", "TG551", "TG555", "TG620", "TG621", "TG623", "TG624"}
+    {
+        "TG502",
+        "TG503",
+        "TG508",
+        "TG513",
+        "TG514",
+        "TG550",
+        "TG551",
+        "TG555",
+        "TG620",
+        "TG621",
+        "TG623",
+        "TG624",
+    }
 )
 
 

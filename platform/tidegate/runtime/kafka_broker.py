@@ -10,24 +10,103 @@ login and its meaning of `isolation.level`. `store/broker.py` asks the same from
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate.errors import Location, TidegateError
 from tidegate.jvm.java import java_class
 from tidegate.project.catalog_failures import causes
+from tidegate.runtime.cluster_looks import Cluster, Clusters, Seat, SilentError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Answer = TypeVar("Answer")
+
 #: A broker that does not answer is an error soon, not after Kafka's minutes; what is given wins.
 _PATIENCE = {"default.api.timeout.ms": "20000", "request.timeout.ms": "10000"}
+#: The client itself tries again until then; Spark would begin that once more, and twice.
+_ONCE = {"fetchoffset.numretries": "1"}
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
+class JavaOffsets:
+    """Asks a cluster for the offsets of some topics by Java's client; raises what that raises. `properties`: of the
+    client, expanded: maybe secrets. Close it."""
+
+    def __init__(self, spark: SparkSession, properties: Mapping[str, str], topics: Sequence[str]) -> None:
+        assert spark._jvm is not None
+        self._jvm = spark._jvm
+        self._kafka = self._jvm.org.apache.spark.sql.kafka010
+        self._properties = java_class(self._jvm, "java.util.HashMap")()
+        for key, value in (_PATIENCE | dict(properties)).items():
+            self._properties.put(key, value)
+        self._topics = java_class(self._jvm, "java.util.ArrayList")()
+        for topic in topics:
+            self._topics.add(topic)
+        self._reader: Any = None
+        self._admin: Any = None
+
+    def close(self) -> None:
+        """Let go of both connections; a question after that connects again."""
+        for client in (self._reader, self._admin):
+            if client is not None:
+                client.close()
+        self._reader = self._admin = None
+
+    def topic_id(self, topic: str) -> str | None:
+        """Kafka's id of one of the topics. None from brokers before 2.8."""
+        if self._admin is None:
+            self._admin = java_class(self._jvm, "org.apache.kafka.clients.admin.AdminClient").create(
+                self._properties
+            )
+        described = self._admin.describeTopics(self._topics).allTopicNames().get()
+        found = str(described.get(topic).topicId())
+        return None if found == _NO_ID else found
+
+    def latest(self) -> dict[str, dict[str, int]]:
+        """By topic and partition the next free offset."""
+        return self._offsets(
+            lambda reader: reader.fetchLatestOffsets(java_class(self._jvm, "scala.Option").empty())
+        )
+
+    def earliest(self) -> dict[str, dict[str, int]]:
+        """The first offset that is kept."""
+        return self._offsets(lambda reader: reader.fetchEarliestOffsets())
+
+    def at(self, millis: int) -> dict[str, dict[str, int]]:
+        """The first offset whose message is not older; the next free one where there is none."""
+        strategies = getattr(self._kafka, "KafkaSourceProvider$StrategyOnNoMatchStartingOffset$")
+        if_none = getattr(strategies, "MODULE$").LATEST()
+        return self._offsets(
+            lambda reader: reader.fetchGlobalTimestampBasedOffsets(millis, True, if_none).partitionToOffsets()
+        )
+
+    def _offsets(self, ask: Callable[[Any], Any]) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = json.loads(
+            str(self._kafka.JsonUtils.partitionOffsets(ask(self._opened())))
+        )
+        return found
+
+    def _opened(self) -> Any:
+        if self._reader is None:
+            python = java_class(self._jvm, "org.apache.spark.api.python.PythonUtils")
+            options = java_class(self._jvm, "java.util.HashMap")()
+            for key, value in _ONCE.items():
+                options.put(key, value)
+            given = self._kafka.KafkaSourceProvider.kafkaParamsForDriver(python.toScalaMap(self._properties))
+            topics = self._kafka.SubscribeStrategy(python.toSeq(self._topics))
+            ignoring = getattr(
+                getattr(self._jvm.org.apache.spark.sql.catalyst.util, "CaseInsensitiveMap$"), "MODULE$"
+            ).apply(python.toScalaMap(options))
+            self._reader = self._kafka.KafkaOffsetReader.build(topics, given, ignoring, "tidegate")
+        return self._reader
+
+
 class KafkaTopic:
-    """One topic at its broker. `properties`: of the Java client, expanded: maybe secrets. `servers`: as written in
+    """One topic at its cluster. `properties`: of the Java client, expanded: maybe secrets. `servers`: as written in
     the options, for errors. Close it.
 
     Offsets are dicts of partition to int. Every question raises TG550 if the broker does not answer or
@@ -37,111 +116,95 @@ class KafkaTopic:
     def __init__(
         self,
         spark: SparkSession,
+        clusters: Clusters,
         properties: Mapping[str, str],
         topic: str,
         servers: str,
         source: str,
         location: Location | None = None,
     ) -> None:
-        assert spark._jvm is not None
-        self._jvm, self._topic, self._source, self._location = spark._jvm, topic, source, location
-        self._kafka = self._jvm.org.apache.spark.sql.kafka010
-        self._servers = servers
-        self._properties = java_class(self._jvm, "java.util.HashMap")()
-        for key, value in (_PATIENCE | dict(properties)).items():
-            self._properties.put(key, value)
-        self._topics = java_class(self._jvm, "java.util.ArrayList")()
-        self._topics.add(topic)
-        self._reader: Any = None
-        self._admin: Any = None
+        self._topic, self._source, self._location, self._servers = topic, source, location, servers
+        self._offsets = JavaOffsets(spark, properties, [topic])
+        self._cluster = clusters.of(
+            properties, lambda: Cluster(partial(JavaOffsets, spark, dict(properties)), _silence)
+        )
+        self._seat = Seat(topic)
 
     def close(self) -> None:
-        """Let go of both connections."""
-        for client in (self._reader, self._admin):
-            if client is not None:
-                client.close()
-        self._reader = self._admin = None
+        """Let go of the broker."""
+        self._cluster.leave(self._seat)
+        self._offsets.close()
 
     def topic_id(self) -> str | None:
         """Kafka's id of the topic: another one of the same name has another. None from brokers before 2.8."""
-
-        def ask() -> str:
-            if self._admin is None:
-                self._admin = java_class(self._jvm, "org.apache.kafka.clients.admin.AdminClient").create(
-                    self._properties
-                )
-            found = self._admin.describeTopics(self._topics).allTopicNames().get()
-            return str(found.get(self._topic).topicId())
-
-        found = self._ask(ask)
-        return None if found == _NO_ID else found
+        return self._ask(lambda: self._offsets.topic_id(self._topic))
 
     def latest(self) -> dict[str, int]:
         """The next free offset of every partition."""
-        return self._offsets(
-            lambda reader: reader.fetchLatestOffsets(java_class(self._jvm, "scala.Option").empty())
-        )
+        found = self._ask(lambda: self._offsets.latest().get(self._topic, {}))
+        self._cluster.join(self._seat)
+        return found
 
     def earliest(self) -> dict[str, int]:
         """The first offset that is kept, of every partition."""
-        return self._offsets(lambda reader: reader.fetchEarliestOffsets())
+        return self._ask(lambda: self._offsets.earliest().get(self._topic, {}))
 
     def at(self, millis: int) -> dict[str, int]:
         """The first offset whose message is not older than `millis` (since 1970), of every partition; the next free one
         where there is none."""
-        strategies = getattr(self._kafka, "KafkaSourceProvider$StrategyOnNoMatchStartingOffset$")
-        if_none = getattr(strategies, "MODULE$").LATEST()
-        return self._offsets(
-            lambda reader: reader.fetchGlobalTimestampBasedOffsets(millis, True, if_none).partitionToOffsets()
-        )
+        return self._ask(lambda: self._offsets.at(millis).get(self._topic, {}))
 
-    def _offsets(self, ask: Callable[[Any], Any]) -> dict[str, int]:
-        def text() -> str:
-            return str(self._kafka.JsonUtils.partitionOffsets(ask(self._opened())))
+    def still(self, ends: Mapping[str, int]) -> bool:
+        """Whether every partition ends there, by a look that sources of the same cluster share (`cluster_looks.py`)."""
+        return self._cluster.still(self._seat, ends)
 
-        found: dict[str, dict[str, int]] = json.loads(self._ask(text))
-        return found.get(self._topic, {})
-
-    def _opened(self) -> Any:
-        if self._reader is None:
-            python = java_class(self._jvm, "org.apache.spark.api.python.PythonUtils")
-            no_options = getattr(
-                getattr(self._jvm.org.apache.spark.sql.catalyst.util, "CaseInsensitiveMap$"), "MODULE$"
-            ).apply(python.toScalaMap(java_class(self._jvm, "java.util.HashMap")()))
-            given = self._kafka.KafkaSourceProvider.kafkaParamsForDriver(python.toScalaMap(self._properties))
-            topics = self._kafka.SubscribeStrategy(python.toSeq(self._topics))
-            self._reader = self._kafka.KafkaOffsetReader.build(topics, given, no_options, "tidegate")
-        return self._reader
-
-    def _ask(self, question: Callable[[], str]) -> str:
+    def _ask(self, question: Callable[[], Answer]) -> Answer:
         from py4j.protocol import Py4JJavaError
 
         try:
-            return question()
+            with self._cluster.question():
+                return question()
+        except SilentError as error:
+            raise self._unanswered(str(error)) from None
         except Py4JJavaError as error:
-            self.close()
-            raise self._explained(error.java_exception) from None
-
-    def _explained(self, java: Any) -> TidegateError:
-        names: list[str] = []
-        said = ""
-        for cause in islice(causes(java), 10):
-            names.append(cause.getClass().getSimpleName())
-            said = str(cause.getMessage() or names[-1])
-        if "UnknownTopicOrPartitionException" in names:
-            return TidegateError(
+            self._offsets.close()
+            names, said = _causes(error.java_exception)
+            if "UnknownTopicOrPartitionException" not in names:
+                raise self._unanswered(said) from None
+            raise TidegateError(
                 "TG551",
                 f'source "{self._source}": there is no topic {self._topic} at {self._servers}',
                 hint="create it, or check the options topic and properties.bootstrap.server",
                 location=self._location,
-            )
-        first = said.strip().splitlines()[0] if said.strip() else names[-1]
+            ) from None
+
+    def _unanswered(self, said: str) -> TidegateError:
         return TidegateError(
             "TG550",
-            f'source "{self._source}": Kafka at {self._servers} does not answer: {first}',
+            f'source "{self._source}": Kafka at {self._servers} does not answer: {said}',
             hint="check that the broker runs, properties.bootstrap.server and the login; nothing is lost meanwhile",
             location=self._location,
         )
+
+
+def _causes(java: Any) -> tuple[list[str], str]:
+    """The classes of an error of Java's and its causes, and the first line of what the last of them says."""
+    names: list[str] = []
+    said = ""
+    for cause in islice(causes(java), 10):
+        names.append(cause.getClass().getSimpleName())
+        said = str(cause.getMessage() or names[-1])
+    return names, said.strip().splitlines()[0] if said.strip() else names[-1]
+
+
+def _silence(error: Exception) -> str | None:
+    """Why nobody has answered; None where somebody has."""
+    from py4j.protocol import Py4JJavaError
+
+    if not isinstance(error, Py4JJavaError):
+        return None
+    names, said = _causes(error.java_exception)
+    return said if "TimeoutException" in names else None
 
 
 def require_kafka(spark: SparkSession) -> None:

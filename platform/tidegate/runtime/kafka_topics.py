@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tidegate.jvm.spark import in_this_process
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
+from tidegate.runtime.cluster_looks import Clusters
 from tidegate.runtime.kafka_broker import KafkaTopic, require_kafka
 from tidegate.runtime.kafka_jobs import kafka_jobs
 from tidegate.runtime.topics import MESSAGE, MessageJobs
@@ -34,27 +35,29 @@ _ACCESS = ("security.", "sasl.", "ssl.")
 
 
 class SparkTopics:
-    """See `Topics`."""
+    """See `Topics`. `clusters`: those of its process."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+    def __init__(self, spark: SparkSession, clusters: Clusters) -> None:
+        self._spark, self.clusters = spark, clusters
 
     def source(self, relation: Relation, options: KafkaOptions) -> SparkSourceTopic:
         require_kafka(self._spark)
-        return SparkSourceTopic(self._spark, relation, options)
+        return SparkSourceTopic(self._spark, self.clusters, relation, options)
 
     def sink(self, sink: Sink, options: KafkaSinkOptions) -> SparkSinkTopic:
-        return SparkSinkTopic(self._spark, sink, options)
+        return SparkSinkTopic(self._spark, self.clusters, sink, options)
 
 
 class SparkSourceTopic(KafkaTopic):
     """See `SourceTopic`."""
 
-    def __init__(self, spark: SparkSession, relation: Relation, options: KafkaOptions) -> None:
+    def __init__(
+        self, spark: SparkSession, clusters: Clusters, relation: Relation, options: KafkaOptions
+    ) -> None:
         self._spark, self._group_prefix, self._name = spark, options.group_prefix, topic_name(options)
         self._given, self._why = java_properties(options), why_java(options)
         servers = written_servers(options.properties)
-        super().__init__(spark, self._given, self._name, servers, relation.name, relation.location)
+        super().__init__(spark, clusters, self._given, self._name, servers, relation.name, relation.location)
 
     def messages(self, ranges: Mapping[str, tuple[int, int]]) -> DataFrame:
         starts = {int(name): since for name, (since, _) in ranges.items()}
@@ -87,8 +90,10 @@ class SparkSourceTopic(KafkaTopic):
 class SparkSinkTopic:
     """See `SinkTopic`."""
 
-    def __init__(self, spark: SparkSession, sink: Sink, options: KafkaSinkOptions) -> None:
-        self._spark, self._sink, self._options = spark, sink, options
+    def __init__(
+        self, spark: SparkSession, clusters: Clusters, sink: Sink, options: KafkaSinkOptions
+    ) -> None:
+        self._spark, self._clusters, self._sink, self._options = spark, clusters, sink, options
 
     def require(self) -> None:
         require_kafka(self._spark)
@@ -101,7 +106,8 @@ class SparkSinkTopic:
         except OnlyForJava:
             require_kafka(self._spark)
         servers = written_servers(self._options.properties)
-        java = KafkaTopic(self._spark, properties, topic, servers, self._sink.name, self._sink.location)
+        named = self._sink.name, self._sink.location
+        java = KafkaTopic(self._spark, self._clusters, properties, topic, servers, *named)
         try:
             earliest, latest = java.earliest(), java.latest()
             return {int(p): (earliest.get(p, 0), end) for p, end in latest.items()}, java.topic_id()

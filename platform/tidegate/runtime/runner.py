@@ -16,6 +16,7 @@ from tidegate.jvm.conditional import S3Conditions
 from tidegate.jvm.endings import close_catalog
 from tidegate.jvm.spark import is_running
 from tidegate.jvm.within import working_for
+from tidegate.runtime.cluster_looks import Clusters
 from tidegate.runtime.kafka_topics import SparkTopics
 from tidegate.runtime.lease import lease
 
@@ -64,12 +65,13 @@ class Runner:
     close: Callable[[], None] = lambda: None
 
 
-def spark_runner(spark: SparkSession) -> Runner:
-    """Spark with Iceberg's Java."""
+def spark_runner(spark: SparkSession, beside: Runner | None = None) -> Runner:
+    """Spark with Iceberg's Java. `beside`: what else runs work in this process; both ask clusters of Kafka together."""
     s3 = S3Conditions(spark)
+    known = None if beside is None else beside.topics
     return Runner(
         SparkTables(spark),
-        SparkTopics(spark),
+        SparkTopics(spark, known.clusters if isinstance(known, SparkTopics) else Clusters()),
         answers=partial(is_running, spark),
         conditions=s3,
         serve=s3.serve,

@@ -47,6 +47,11 @@ class SourceTopic(Protocol):
     def latest(self) -> dict[str, int]:
         """The next free offset of every partition; of those who read what is committed, the end of that."""
 
+    def still(self, ends: Mapping[str, int]) -> bool:
+        """Whether all partitions, and no others, end there (as of `latest`), by a look of this moment or of one since
+        the last question, which others may have taken. False also if that is not known, and no error: `latest` tells
+        more."""
+
     def earliest(self) -> dict[str, int]:
         """The first offset that is kept, of every partition."""
 

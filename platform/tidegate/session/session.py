@@ -98,7 +98,7 @@ class Session(Context):
         catalog = self.catalog if project is None else catalog
         project = project or self.project
         child = spark_room.child(self.spark, project.storage)
-        session = Session(project, spark_runner(child), catalog=catalog)
+        session = Session(project, spark_runner(child, self.runner), catalog=catalog)
         session._beside = True
         return session
 

@@ -107,6 +107,8 @@ class KeyedTable:
             order = state_names(self.relation) if step.after == wanted else []
             change = TableChange.of(step.changes, order, {"tidegate.identity": step.after})
             base = self.table.current()
+            if self.table.property("tidegate.identity") != step.before:
+                continue  # Another process has followed since.
             self.table.append([], None, _text(applied_of(base).facts()), base, change=change)
             self.table = self._tables.open(self.identifier, self._owner)
         return self.table.property("tidegate.identity") == wanted

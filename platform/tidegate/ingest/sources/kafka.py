@@ -73,12 +73,11 @@ class KafkaConnector(Connector):
 
         While nothing waits and nothing comes, that is all it is asked for: which messages are still kept, and whether
         it is still the same topic, matters to those who are about to read."""
-        before, self._ends = self._ends, self._broker.latest()
-        progress = self._log.progress
-        if self._ends == before and all(
-            name in progress.sightings and progress.states[name].next_offset == end
-            for name, end in self._ends.items()
-        ):
+        progress, before = self._log.progress, self._ends
+        if before and self._is_read() and self._broker.still(before):
+            return Pending(rows=0)
+        self._ends = self._broker.latest()
+        if self._ends == before and self._is_read():
             return Pending(rows=0)
         self._earliest = self._broker.earliest()
         self._check_topic(progress.topic_id)
@@ -88,6 +87,14 @@ class KafkaConnector(Connector):
         self._next |= self._starts()
         waiting = sum(self._ends[name] - offset for name, offset in self._next.items())
         return Pending(rows=max(waiting, 0))
+
+    def _is_read(self) -> bool:
+        """Whether every message up to the ends that are known."""
+        progress = self._log.progress
+        return all(
+            name in progress.sightings and progress.states[name].next_offset == end
+            for name, end in self._ends.items()
+        )
 
     def waits(self) -> bool:
         return any(self._ends[name] > offset for name, offset in self._next.items())

@@ -76,13 +76,12 @@ class AmendmentComparison:
         signed = signed.unionByName(then.select(*keys, (-F.col("_rows")).alias(_N), "_tick"))
         sums = signed.groupBy(*keys).agg(F.sum(_N).alias(LATE_ROWS), F.max("_tick").alias("_tick"))
         found = beside_units(sums, hit, view, [GROUPS])
-        commits = ["_tick", F.lit(1).cast("bigint")]
         if view.open_sql is not None:
             found = with_replaced_tick(found, view, now, then)
-            commits.insert(1, REPLACED_TICK)
+            found = found.withColumn("_tick", F.coalesce("_tick", REPLACED_TICK)).drop(REPLACED_TICK)
         # A window that the live run has never said anything about counts to the first commit: a sink that began later
         # has gone past it.
-        found = found.withColumn("_tick", F.coalesce(*commits)).drop(REPLACED_TICK)
+        found = found.withColumn("_tick", F.coalesce("_tick", F.lit(1).cast("bigint")))
         if not self._counts_source_rows():
             found = found.withColumn(LATE_ROWS, F.lit(None).cast("bigint"))
         before = latest(self._context.tables, view, self._stored, self._base.id)
