@@ -225,13 +225,13 @@ def test_status_of_sinks(tidegate: Call, shop: Path) -> None:
 @pytest.mark.usefixtures("stored")
 def test_status_says_what_groups_of_live_mode_cost(tidegate: Call, shop: Path) -> None:
     loads = [GroupLoad(f"g{n}", n / 100, n / 50, 10.0 * n, 7) for n in range(12)]
-    loads.append(GroupLoad("orders", 0.25, 0.4, 1234.5, 2000))
+    loads.append(GroupLoad("orders", 0.25, 0.4, 1234.5, 2000, 12_340_000))
     with recorded(shop / ".tidegate", "local", LiveRecord(1.0, 1.0, ("orders",), loads=tuple(loads))):
         text, found = tidegate("status").stdout, json.loads(tidegate("status", "--json").stdout)
         alone = tidegate("status", "--group", "orders").stdout
         others = [tidegate("status", *more).stdout for more in (["orders"], ["--failing"])]
     (row,) = (line for line in text.splitlines() if "1,234.5" in line)
-    assert re.sub(r"[^\w.,%]+", " ", row).split() == ["orders", "0.25", "40%", "1,234.5", "2000"]
+    assert re.sub(r"[^\w.,%]+", " ", row).split() == ["orders", "0.25", "40%", "1,234.5", "2000", "12.3"]
     assert "3 more groups: tidegate status --json" in text
     assert "g11" in text
     assert not re.search(r"\bg2\b", text)

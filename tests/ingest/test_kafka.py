@@ -131,13 +131,13 @@ def test_R2_a_quiet_topic_is_asked_for_its_ends_alone_and_before_rows_are_read_f
     connector = connect(session, relation, log)
     assert isinstance(connector, KafkaConnector)
     asked: list[str] = []
-    for question in ("latest", "earliest", "topic_id"):
+    for question in ("still", "latest", "earliest", "topic_id"):
         answer = getattr(connector._broker, question)
         monkeypatch.setattr(
-            connector._broker, question, lambda q=question, a=answer: (asked.append(q), a())[1]
+            connector._broker, question, lambda *given, q=question, a=answer: (asked.append(q), a(*given))[1]
         )
     feed = SourceFeed(session.project.storage, log, connector, session.work_folder("s"), lambda: NOON)
-    whole, ends_alone = ["latest", "earliest", "topic_id"], ["latest"]
+    whole, ends_alone = ["latest", "earliest", "topic_id"], ["still"]
 
     def look() -> int | None:
         asked.clear()
@@ -150,7 +150,7 @@ def test_R2_a_quiet_topic_is_asked_for_its_ends_alone_and_before_rows_are_read_f
         pass
     assert (look(), asked) == (0, ends_alone)
     broker.add_partitions(topic, 3)
-    assert (look(), asked) == (0, whole)
+    assert (look(), asked) == (0, [*ends_alone, *whole])
     while feed.advance(lambda _: None):
         pass
     broker.recreate(topic, 3)

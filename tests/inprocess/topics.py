@@ -95,7 +95,7 @@ class InProcessSourceTopic:
 
     def still(self, ends: Mapping[str, int]) -> bool:
         try:
-            return self.latest() == ends
+            return InProcessSourceTopic.latest(self) == ends
         except TidegateError:
             return False
 

@@ -70,7 +70,7 @@ def test_the_cpu_time_of_a_worker_is_divided_by_the_time_of_ticks() -> None:
     worked.now = 10.0
     worked.load(None, "words")  # the first look, after which CPU time counts
     for group, seconds, rows in (("a", 3.0, 500), ("b", 1.0, 0), ("own", 5.0, 10), ("a", 3.0, 700)):
-        worked.load(group, TickFinished(group, 1, rows, False, seconds, 0.0))
+        worked.load(group, TickFinished(group, 1, rows, False, seconds, 0.0, bytes=100 * rows))
     worked.cpu |= {1: 114.0, 2: 8.5}
     worked.now = 20.0
     worked.load(None, "words")
@@ -82,9 +82,13 @@ def test_the_cpu_time_of_a_worker_is_divided_by_the_time_of_ticks() -> None:
     worked.load(None, "words")
     assert worked.loads == [
         (
-            GroupLoad("a", cores=0.2, busy=round(8 / 60, 3), rows_per_second=20.0, most_rows=700),
+            GroupLoad(
+                "a", cores=0.2, busy=round(8 / 60, 3), rows_per_second=20.0, most_rows=700, most_bytes=70_000
+            ),
             GroupLoad("b", cores=0.033, busy=round(1 / 60, 3), rows_per_second=0.0, most_rows=0),
-            GroupLoad("own", cores=0.025, busy=round(5 / 60, 3), rows_per_second=0.2, most_rows=10),
+            GroupLoad(
+                "own", cores=0.025, busy=round(5 / 60, 3), rows_per_second=0.2, most_rows=10, most_bytes=1_000
+            ),
         )
     ]
     worked.cpu[1] = 3.0

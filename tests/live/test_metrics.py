@@ -51,7 +51,7 @@ def test_events_become_histograms_and_counters() -> None:
     notify("clicks", events.BatchCommitted("clicks", 1, 5, 0, 0, 5, "", 0.4, 0.06))
     notify("clicks", events.SliceCommitted("per_minute", "", 3, 0, 0.2, 0.03))
     notify("clicks", events.SinkDelivered("out", "kafka", 3, 0.1))
-    notify("clicks", events.TickFinished("clicks", 1, 5, True, 0.7, 0.09))
+    notify("clicks", events.TickFinished("clicks", 1, 5, True, 0.7, 0.09, bytes=640))
     notify("clicks", events.MemberFailed("clicks", "per_minute", "view", "TG507", "no", 1, 1.0))
     notify("clicks", events.WorkerFailed("clicks", None, "boom", None, True))
     notify("clicks", "text that a worker printed")
@@ -64,6 +64,7 @@ def test_events_become_histograms_and_counters() -> None:
     assert found["tidegate_sink_delivery_seconds_sum", ("out",)] == 0.1
     assert found["tidegate_tick_seconds_sum", ("clicks",)] == 0.7
     assert found["tidegate_backlog", ("clicks",)] == 1
+    assert found["tidegate_tick_memory_bytes", ("clicks",)] == 640
     assert found["tidegate_last_tick_timestamp_seconds", ("clicks",)] == NOON + 100
     assert found["tidegate_errors_total", ("clicks", "TG507")] == 1
     assert found["tidegate_errors_total", ("clicks", "none")] == 1
@@ -90,7 +91,12 @@ def test_events_become_histograms_and_counters() -> None:
     left = bench.samples()
     assert left["tidegate_definitions_refused", ()] == 0
     gone = {name for name, labels in left if "clicks" in labels}
-    assert not gone & {"tidegate_failing", "tidegate_backlog", "tidegate_last_tick_timestamp_seconds"}
+    assert not gone & {
+        "tidegate_failing",
+        "tidegate_backlog",
+        "tidegate_last_tick_timestamp_seconds",
+        "tidegate_tick_memory_bytes",
+    }
     assert found["tidegate_worker_restarts_total", ("clicks",)] == 1
 
 

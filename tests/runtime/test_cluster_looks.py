@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from tidegate.runtime.cluster_looks import Cluster, Clusters, Ends, Seat, SilentError
+from tidegate.runtime.cluster_looks import ClusterLooks, Ends, Seat, SharedLooks, SilentError
 
 #: A test that waits longer for a thread has failed.
 SOON = 30.0
@@ -24,7 +24,7 @@ class Model:
         self.error: Exception | None = None
         self.begun, self.answers = threading.Event(), threading.Event()
         self.answers.set()
-        self.cluster = Cluster(
+        self.cluster = ClusterLooks(
             self._open, lambda error: str(error) if isinstance(error, TimeoutError) else None
         )
 
@@ -168,11 +168,11 @@ def test_a_silent_cluster_keeps_one_thread_and_the_others_are_told_why() -> None
 
 
 def test_clients_with_other_properties_see_another_cluster() -> None:
-    clusters = Clusters()
-    made: list[Cluster] = []
+    clusters = SharedLooks()
+    made: list[ClusterLooks] = []
 
-    def of(properties: Mapping[str, str]) -> Cluster:
-        def make() -> Cluster:
+    def of(properties: Mapping[str, str]) -> ClusterLooks:
+        def make() -> ClusterLooks:
             made.append(Model().cluster)
             return made[-1]
 

@@ -164,7 +164,7 @@ def test_a_group_waits_for_leases_only_so_long_and_ends_in_order_if_it_is_told_t
     driver.open("a", Fake("a", did, opens=held).opening)
     assert driver.run()
     (failed,) = heard.of("a", events.WorkerFailed)
-    assert (failed.code, failed.curable, hands.time) == ("TG508", False, 30.0)
+    assert (failed.code, failed.curable, hands.time) == ("TG508", True, 30.0)
     assert heard.told[-1] == ("a", 2)
 
     def told_to() -> None:

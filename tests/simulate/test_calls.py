@@ -119,6 +119,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "live/logs.py": "datetime.datetime.now",
         "live/metrics.py": "datetime.datetime.now",
         "live/reloading.py": "time.monotonic",
+        "live/screen.py": "time.monotonic",
         "live/process.py": "os.killpg os.sysconf subprocess.Popen ….iterdir ….read_text",
     },
     "Leases of live mode in a catalog that machines share, with a port of its own (live/catalog_lease.py), whose steps "

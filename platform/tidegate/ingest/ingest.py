@@ -192,6 +192,7 @@ class Log(StoredLog):
             seconds=round(time.monotonic() - started, 3),
             commit_seconds=round(committed_at - judged_at, 3),
             undeclared=new,
+            bytes=sum(report["bytes"] for report in reports),
         )
 
     def _after(

@@ -108,6 +108,7 @@ class Load:
                 busy=round(sum(tick.seconds for _, tick in ticks.ended) / seconds, 3),
                 rows_per_second=round(sum(tick.rows for _, tick in ticks.ended) / seconds, 1),
                 most_rows=max(tick.rows for _, tick in ticks.ended),
+                most_bytes=max(tick.bytes for _, tick in ticks.ended),
             )
             for name, ticks in self._groups.items()
             if ticks.ended

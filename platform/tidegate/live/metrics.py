@@ -116,6 +116,13 @@ class _Groups:
             ["group"],
             registry=registry,
         )
+        self.bytes = Gauge(
+            "tidegate_tick_memory_bytes",
+            "Memory that the rows of a group's last tick took in the tasks of all batches. If it is near the memory of "
+            "the Python workers, choose a smaller max_rows_per_batch.",
+            ["group"],
+            registry=registry,
+        )
         self.cpu = Counter(
             "tidegate_group_cpu_seconds",
             "CPU time of the worker's processes, divided among the groups that share them by the time of their ticks.",
@@ -203,6 +210,7 @@ class Metrics:
                 self._timings.wait.labels(name).observe(event.waited)
                 self._groups.ticks.labels(name).set(self._now().timestamp())
                 self._groups.backlog.labels(name).set(event.backlog)
+                self._groups.bytes.labels(name).set(event.bytes)
             case MemberFailed():
                 self._groups.errors.labels(name, event.code or "none").inc()
                 self._failed.add((name, event.name, event.kind))
@@ -243,7 +251,7 @@ class Metrics:
             if labels[0] == group:
                 self._failed.discard(labels)
                 self._groups.failing.remove(*labels)
-        for gauge in (self._groups.ticks, self._groups.backlog):
+        for gauge in (self._groups.ticks, self._groups.backlog, self._groups.bytes):
             # One that has not ticked has none.
             with suppress(KeyError):
                 gauge.remove(group)

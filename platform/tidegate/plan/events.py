@@ -47,7 +47,7 @@ class DefinitionChanged(Event):
 class BatchCommitted(Event):
     """A batch is in the log. Counts are of this batch; `total_rows` of the log since the source began; `commit_seconds`
     is the part of `seconds` that Iceberg's commit took. `undeclared`: columns of its files that no file had before
-    and that are not declared, each with a file that has it."""
+    and that are not declared, each with a file that has it. `bytes`: that its rows took in the memory of all tasks."""
 
     source: str
     epoch: int
@@ -59,6 +59,7 @@ class BatchCommitted(Event):
     seconds: float
     commit_seconds: float = 0.0
     undeclared: Mapping[str, str] = field(default_factory=dict)
+    bytes: int = 0
 
     @property
     def rows(self) -> int:
@@ -177,7 +178,8 @@ class TickFinished(Event):
 
     `tick` counts from 1 in each worker; `rows` were judged in it; `backlog`: more waits, the next tick starts at once.
     `commit_seconds` is the part of `seconds` that Iceberg's commits took. `failing`: the sources, views and sinks that
-    wait for another try. `waited`: seconds from when the tick was due to when a thread was free for it.
+    wait for another try. `waited`: seconds from when the tick was due to when a thread was free for it. `bytes`: that
+    the rows of its batches took in the memory of all tasks.
     """
 
     group: str
@@ -188,6 +190,7 @@ class TickFinished(Event):
     commit_seconds: float
     failing: tuple[str, ...] = ()
     waited: float = 0.0
+    bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class Seat:
     used: int = 0
 
 
-class Cluster:
+class ClusterLooks:
     """A cluster, as clients with the same properties see it. `opened`: asks it for given topics; `silence`: of an error
     of the client's, why the cluster has not answered, None if it has. Any thread may use it."""
 
@@ -131,14 +131,14 @@ class Cluster:
             looking.close()
 
 
-class Clusters:
+class SharedLooks:
     """The clusters of a process, by the properties of their clients."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[tuple[tuple[str, str], ...], Cluster] = {}
+        self._known: dict[tuple[tuple[str, str], ...], ClusterLooks] = {}
 
-    def of(self, properties: Mapping[str, str], made: Callable[[], Cluster]) -> Cluster:
+    def of(self, properties: Mapping[str, str], made: Callable[[], ClusterLooks]) -> ClusterLooks:
         """The cluster that clients with these properties see; `made` if nobody has asked for it before."""
         key = tuple(sorted(properties.items()))
         with self._lock:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tidegate.errors import Location, TidegateError
 from tidegate.jvm.java import java_class
 from tidegate.project.catalog_failures import causes
-from tidegate.runtime.cluster_looks import Cluster, Clusters, Seat, SilentError
+from tidegate.runtime.cluster_looks import ClusterLooks, Seat, SharedLooks, SilentError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,7 +116,7 @@ class KafkaTopic:
     def __init__(
         self,
         spark: SparkSession,
-        clusters: Clusters,
+        clusters: SharedLooks,
         properties: Mapping[str, str],
         topic: str,
         servers: str,
@@ -126,7 +126,7 @@ class KafkaTopic:
         self._topic, self._source, self._location, self._servers = topic, source, location, servers
         self._offsets = JavaOffsets(spark, properties, [topic])
         self._cluster = clusters.of(
-            properties, lambda: Cluster(partial(JavaOffsets, spark, dict(properties)), _silence)
+            properties, lambda: ClusterLooks(partial(JavaOffsets, spark, dict(properties)), _silence)
         )
         self._seat = Seat(topic)
 

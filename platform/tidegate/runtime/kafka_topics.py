@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tidegate.jvm.spark import in_this_process
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
-from tidegate.runtime.cluster_looks import Clusters
+from tidegate.runtime.cluster_looks import SharedLooks
 from tidegate.runtime.kafka_broker import KafkaTopic, require_kafka
 from tidegate.runtime.kafka_jobs import kafka_jobs
 from tidegate.runtime.topics import MESSAGE, MessageJobs
@@ -37,7 +37,7 @@ _ACCESS = ("security.", "sasl.", "ssl.")
 class SparkTopics:
     """See `Topics`. `clusters`: those of its process."""
 
-    def __init__(self, spark: SparkSession, clusters: Clusters) -> None:
+    def __init__(self, spark: SparkSession, clusters: SharedLooks) -> None:
         self._spark, self.clusters = spark, clusters
 
     def source(self, relation: Relation, options: KafkaOptions) -> SparkSourceTopic:
@@ -52,7 +52,7 @@ class SparkSourceTopic(KafkaTopic):
     """See `SourceTopic`."""
 
     def __init__(
-        self, spark: SparkSession, clusters: Clusters, relation: Relation, options: KafkaOptions
+        self, spark: SparkSession, clusters: SharedLooks, relation: Relation, options: KafkaOptions
     ) -> None:
         self._spark, self._group_prefix, self._name = spark, options.group_prefix, topic_name(options)
         self._given, self._why = java_properties(options), why_java(options)
@@ -91,7 +91,7 @@ class SparkSinkTopic:
     """See `SinkTopic`."""
 
     def __init__(
-        self, spark: SparkSession, clusters: Clusters, sink: Sink, options: KafkaSinkOptions
+        self, spark: SparkSession, clusters: SharedLooks, sink: Sink, options: KafkaSinkOptions
     ) -> None:
         self._spark, self._clusters, self._sink, self._options = spark, clusters, sink, options
 

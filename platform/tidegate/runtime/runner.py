@@ -16,7 +16,7 @@ from tidegate.jvm.conditional import S3Conditions
 from tidegate.jvm.endings import close_catalog
 from tidegate.jvm.spark import is_running
 from tidegate.jvm.within import working_for
-from tidegate.runtime.cluster_looks import Clusters
+from tidegate.runtime.cluster_looks import SharedLooks
 from tidegate.runtime.kafka_topics import SparkTopics
 from tidegate.runtime.lease import lease
 
@@ -71,7 +71,7 @@ def spark_runner(spark: SparkSession, beside: Runner | None = None) -> Runner:
     known = None if beside is None else beside.topics
     return Runner(
         SparkTables(spark),
-        SparkTopics(spark, known.clusters if isinstance(known, SparkTopics) else Clusters()),
+        SparkTopics(spark, known.clusters if isinstance(known, SparkTopics) else SharedLooks()),
         answers=partial(is_running, spark),
         conditions=s3,
         serve=s3.serve,

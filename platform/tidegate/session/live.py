@@ -272,12 +272,13 @@ class LiveGroup:
         after it was due."""
         started = self._clock()
         self.ticks += 1
-        rows, commit_seconds = 0, 0.0
+        rows, size, commit_seconds = 0, 0, 0.0
 
         def on_event(event: Event) -> None:
-            nonlocal rows, commit_seconds
+            nonlocal rows, size, commit_seconds
             if isinstance(event, BatchCommitted):
                 rows += event.rows
+                size += event.bytes
             if isinstance(event, BatchCommitted | SliceCommitted):
                 commit_seconds += event.commit_seconds
             notify(event)
@@ -314,6 +315,7 @@ class LiveGroup:
                 round(commit_seconds, 3),
                 self.failing,
                 round(waited, 3),
+                size,
             )
         )
         return backlog

@@ -98,6 +98,8 @@ class InTask:
 class _JudgingRun:
     task: GateTask
     reports: dict[str, PartitionReport] = field(default_factory=dict)
+    #: That its rows take in memory.
+    bytes: int = 0
 
     def __post_init__(self) -> None:
         self.writer = FileWriter(self.task.target, self.task.buffer)
@@ -107,6 +109,7 @@ class _JudgingRun:
         """Judge and write all of them."""
         for batch in batches:
             if batch.num_rows:
+                self.bytes += batch.nbytes
                 self._add(batch)
 
     def _add(self, batch: pa.RecordBatch) -> None:
@@ -119,9 +122,8 @@ class _JudgingRun:
         if self.reports:
             self.task.memories.put_away({name: r.state for name, r in self.reports.items()})
             partitions = {name: r.to_dict() for name, r in self.reports.items()}
-            yield pa.RecordBatch.from_pydict(
-                {"report": [json.dumps({"files": files, "partitions": partitions})]}
-            )
+            report = {"files": files, "partitions": partitions, "bytes": self.bytes}
+            yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
 
     def _judge(self, partition: str, batch: pa.RecordBatch) -> None:
         task, n = self.task, batch.num_rows

@@ -163,10 +163,17 @@ def _loads(found: ProjectStatus, group: str | None) -> list[str]:
         return []
     shown = sorted(loads, key=lambda one: -one.cores)[:_LOADS]
     rows: list[list[object]] = [
-        [one.group, f"{one.cores:.2f}", f"{one.busy:.0%}", f"{one.rows_per_second:,.1f}", one.most_rows]
+        [
+            one.group,
+            f"{one.cores:.2f}",
+            f"{one.busy:.0%}",
+            f"{one.rows_per_second:,.1f}",
+            one.most_rows,
+            f"{one.most_bytes / 1e6:,.1f}",
+        ]
         for one in shown
     ]
-    columns = ["live group", "cores", "busy", "rows/s", "most rows in a tick"]
+    columns = ["live group", "cores", "busy", "rows/s", "most rows in a tick", "their MB"]
     parts = [draw(Table(columns, rows, unit=None), _width())]
     if len(loads) > len(shown):
         parts.append(f"{counted(len(loads) - len(shown), 'more group')}: tidegate status --json")
