@@ -22,10 +22,15 @@ class Model:
         self.asked: list[tuple[str, ...]] = []
         self.opened = self.closed = 0
         self.error: Exception | None = None
+        #: The topic that the error is of; None: of all.
+        self.without: str | None = None
         self.begun, self.answers = threading.Event(), threading.Event()
         self.answers.set()
+        self.now = 0.0
         self.cluster = ClusterLooks(
-            self._open, lambda error: str(error) if isinstance(error, TimeoutError) else None
+            self._open,
+            lambda error: str(error) if isinstance(error, TimeoutError) else None,
+            lambda: self.now,
         )
 
     def seat(self, topic: str) -> Seat:
@@ -45,7 +50,7 @@ class Model:
         self.asked.append(topics)
         self.begun.set()
         assert self.answers.wait(SOON)
-        if self.error is not None:
+        if self.error is not None and self.without in (None, *topics):
             raise self.error
         return {topic: {"0": self.ends[topic]} for topic in topics}
 
@@ -108,22 +113,43 @@ def test_whoever_leaves_is_not_asked_for_and_the_last_one_lets_go_of_the_cluster
     assert model.asked[-1] == ("a",)
 
 
-def test_a_look_that_fails_says_nothing_and_is_taken_again() -> None:
+def test_a_look_that_fails_says_nothing_and_sources_ask_alone_for_a_while() -> None:
     model = Model()
-    a = model.seat("a")
+    a, b = model.seat("a"), model.seat("b")
     assert model.still(a)
-    model.error = LookupError("one of the topics is not there")
+    model.error, model.without = TimeoutError("no leader"), "b"
     assert not model.still(a)
-    # It has answered: others may ask.
-    with model.cluster.question():
-        pass
-    model.error = None
+    # Of a topic without a leader its own source hears, and no other one waits for it.
+    model.asked = []
+    assert not any(model.still(seat) for seat in (a, b, a, b))
+    assert model.asked == []
+    for _ in range(3):
+        with pytest.raises(TimeoutError), model.cluster.question("b"):
+            raise TimeoutError("no leader")
+        with model.cluster.question("a"):
+            pass
+    model.cluster.leave(b)
+    model.now += 61.0
     assert model.still(a)
+    assert model.asked == [("a",)]
     assert model.opened == 2
     assert model.closed == 1
 
 
-def test_a_look_under_way_keeps_nobody_else() -> None:
+def test_a_look_that_is_not_young_is_taken_by_nobody_else() -> None:
+    model = Model()
+    a, b = model.seat("a"), model.seat("b")
+    model.still(a)
+    model.ends["b"] = 3
+    model.now += 4.0
+    assert model.still(b), "it is what was there a moment ago"
+    model.still(a)
+    model.now += 6.0
+    model.ends["b"] = 5
+    assert not model.still(b, 3)
+
+
+def test_a_look_that_takes_long_keeps_nobody_else() -> None:
     model = Model()
     a, b = model.seat("a"), model.seat("b")
     model.still(a), model.still(b)
@@ -133,37 +159,39 @@ def test_a_look_under_way_keeps_nobody_else() -> None:
     looks = threading.Thread(target=lambda: found.append(model.still(a)), daemon=True)
     looks.start()
     assert model.begun.wait(SOON)
-    # It has taken the look before this one; so it takes what is known.
+    # Nobody knows: it asks by itself.
+    assert not model.still(b)
+    with model.cluster.question("b"):
+        pass
+    waits = threading.Timer(0.1, model.answers.set)
+    waits.start()
+    # An ordinary look is waited for, and taken.
     assert model.still(b)
-    model.answers.set()
     looks.join(SOON)
     assert found == [True]
 
 
 def test_a_silent_cluster_keeps_one_thread_and_the_others_are_told_why() -> None:
     model = Model()
-    a, b = model.seat("a"), model.seat("b")
-    model.still(a), model.still(b)
-    with pytest.raises(TimeoutError), model.cluster.question():
-        raise TimeoutError("timed out")
+    for topic in ("a", "b"):
+        with pytest.raises(TimeoutError), model.cluster.question(topic):
+            raise TimeoutError(f"timed out of {topic}")
     tried, over = threading.Event(), threading.Event()
 
     def tries() -> None:
-        with model.cluster.question():
+        with model.cluster.question("a"):
             tried.set()
             assert over.wait(SOON)
 
     thread = threading.Thread(target=tries, daemon=True)
     thread.start()
     assert tried.wait(SOON)
-    with pytest.raises(SilentError, match="timed out"), model.cluster.question():
+    with pytest.raises(SilentError, match="timed out of b"), model.cluster.question("b"):
         raise AssertionError("a second thread waits")
-    model.still(b)
-    assert not model.still(b)
     over.set()
     thread.join(SOON)
     # It has answered: any number may ask at the same time.
-    with model.cluster.question(), model.cluster.question():
+    with model.cluster.question("a"), model.cluster.question("b"):
         pass
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import missing_progress, new_log, relation_identity, strategy_identity
 from tidegate.iceberg.partitions import Decisions
 from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, LogProgress
 from tidegate.iceberg.protocol import going_on
 from tidegate.iceberg.tables import with_columns
 from tidegate.ingest.connector import BatchRows
+from tidegate.ingest.definition import same_definition
 from tidegate.ingest.relearn import relearned
 from tidegate.ingest.shape import gate_input
 from tidegate.jvm.within import settings
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from tidegate.iceberg.protocol import Snapshot
     from tidegate.iceberg.table_change import TableChange
     from tidegate.iceberg.tables import StoredTable, Tables
     from tidegate.project import Storage
@@ -69,11 +70,16 @@ class StoredLog:
         return self.table.target(self._storage, reading=True)
 
     def reload(self) -> None:
-        """Take the state from the newest commit. Raises TG506 if that is of another definition."""
-        self._snapshot, wanted = self.table.current(), relation_identity(self.relation)
-        same_definition(self.relation.name, self.table.property("tidegate.identity"), wanted)
+        """Take the state from the newest commit."""
+        self._snapshot = self.current()
         self._target = self._target_now()
         self.progress = LogProgress.load(self._snapshot, self._target)
+
+    def current(self) -> Snapshot:
+        """The newest commit. Raises TG506 if the table is of another definition there."""
+        found, wanted = self.table.current(), relation_identity(self.relation)
+        same_definition(self.relation.name, self.table.property("tidegate.identity"), wanted)
+        return found
 
     def consumed_files(self) -> Iterable[ConsumedFile]:
         """Every file that is in the log (for connectors that read files)."""
@@ -384,16 +390,3 @@ def altered(before: LogProgress, after: LogProgress) -> str | None:
     if was.text == now.text:
         return f"ALTER WATERMARK: {now.text} with other options"
     return f"ALTER WATERMARK: {was.text} became {now.text}"
-
-
-def same_definition(name: str, stored: str | None, wanted: str) -> None:
-    """R4: a changed definition never silently continues old results (TG506)."""
-    if stored is not None and stored != wanted:
-        raise TidegateError(
-            "TG506",
-            f'the definition of "{name}" has changed since its table was made',
-            hint=(
-                f'DROP "{name}" and run again to read everything again, or give the new definition '
-                "another name"
-            ),
-        )

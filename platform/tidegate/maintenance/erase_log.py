@@ -65,7 +65,8 @@ class LogErasure:
         from pyspark.sql import functions as F
 
         self._context, self._log, self._table = context, log, log.table
-        self.base = log.table.current()
+        # The condition is on the columns of this definition.
+        self.base = log.current()
         told = F.expr(condition.sql)
         texts = [text for given in raw for text in _texts_with(log.relation, given)]
         goes = [F.coalesce(told, F.lit(False)), *((F.col("_outcome") == REJECTED) & text for text in texts)]

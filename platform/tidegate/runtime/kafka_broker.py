@@ -10,6 +10,7 @@ login and its meaning of `isolation.level`. `store/broker.py` asks the same from
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -29,6 +30,8 @@ Answer = TypeVar("Answer")
 _PATIENCE = {"default.api.timeout.ms": "20000", "request.timeout.ms": "10000"}
 #: The client itself tries again until then; Spark would begin that once more, and twice.
 _ONCE = {"fetchoffset.numretries": "1"}
+#: Seconds behind a question for a topic that is not there: brokers hear of a new one one after the other.
+_PAUSES = (1.0, 1.0, 0.0)
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
@@ -126,7 +129,8 @@ class KafkaTopic:
         self._topic, self._source, self._location, self._servers = topic, source, location, servers
         self._offsets = JavaOffsets(spark, properties, [topic])
         self._cluster = clusters.of(
-            properties, lambda: ClusterLooks(partial(JavaOffsets, spark, dict(properties)), _silence)
+            properties,
+            lambda: ClusterLooks(partial(JavaOffsets, spark, dict(properties)), _silence, time.monotonic),
         )
         self._seat = Seat(topic)
 
@@ -161,22 +165,24 @@ class KafkaTopic:
     def _ask(self, question: Callable[[], Answer]) -> Answer:
         from py4j.protocol import Py4JJavaError
 
-        try:
-            with self._cluster.question():
-                return question()
-        except SilentError as error:
-            raise self._unanswered(str(error)) from None
-        except Py4JJavaError as error:
-            self._offsets.close()
-            names, said = _causes(error.java_exception)
-            if "UnknownTopicOrPartitionException" not in names:
-                raise self._unanswered(said) from None
-            raise TidegateError(
-                "TG551",
-                f'source "{self._source}": there is no topic {self._topic} at {self._servers}',
-                hint="create it, or check the options topic and properties.bootstrap.server",
-                location=self._location,
-            ) from None
+        for pause in _PAUSES:
+            try:
+                with self._cluster.question(self._topic):
+                    return question()
+            except SilentError as error:
+                raise self._unanswered(str(error)) from None
+            except Py4JJavaError as error:
+                self._offsets.close()
+                names, said = _causes(error.java_exception)
+                if "UnknownTopicOrPartitionException" not in names:
+                    raise self._unanswered(said) from None
+            time.sleep(pause)
+        raise TidegateError(
+            "TG551",
+            f'source "{self._source}": there is no topic {self._topic} at {self._servers}',
+            hint="create it, or check the options topic and properties.bootstrap.server",
+            location=self._location,
+        )
 
     def _unanswered(self, said: str) -> TidegateError:
         return TidegateError(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
+from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import new_state, quote, relation_identity
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import Snapshot
@@ -113,6 +114,13 @@ class KeyedTable:
             self.table = self._tables.open(self.identifier, self._owner)
         return self.table.property("tidegate.identity") == wanted
 
+    def _now(self, table: StoredTable) -> Snapshot:
+        """What the state, or its log, said last. Raises TG502 if it has got other columns since it was opened."""
+        found = table.current()
+        if table.property("tidegate.identity") not in (None, relation_identity(self.relation)):
+            raise overtaken(table.identifier)
+        return found
+
     def applied(self) -> Applied:
         """Where the state stands."""
         return applied_of(self.table.current())
@@ -123,7 +131,7 @@ class KeyedTable:
 
         To apply one again would change nothing, unless the watermark was reset since.
         """
-        stood, applied = self._tables.open(self._log).current(), self.applied().epoch
+        stood, applied = self._now(self._tables.open(self._log)), self.applied().epoch
         epoch = stood.integer("tidegate.epoch") or 0
         for step in steps(stood.summary):
             if step.epoch is not None and applied < step.epoch <= epoch:
@@ -136,7 +144,7 @@ class KeyedTable:
 
     def _apply(self, log: Snapshot, upto: int) -> None:
         """Apply the changes of the epochs up to this one; of these, none is a reset."""
-        base = self.table.current()
+        base = self._now(self.table)
         before = applied_of(base)
         if upto <= before.epoch:
             return
@@ -150,7 +158,7 @@ class KeyedTable:
 
     def _go_back(self, stood: Snapshot, step: Step) -> None:
         """Take back what a poisoned watermark has done to the lives (W9); what cleanup has taken stays away."""
-        base = self.table.current()
+        base = self._now(self.table)
         before = applied_of(base)
         after = replace(
             before,
@@ -199,7 +207,7 @@ class KeyedTable:
 
         `rewrite`: also rows in files that hold others too; otherwise only whole days go, without reading a row.
         """
-        base = self.table.current()
+        base = self._now(self.table)
         now, files = applied_of(base), self._files()
         upto = _cleanable(self.relation, now, keep_from, rewrite)
         if upto is None:

@@ -123,6 +123,9 @@ class KafkaConnector(Connector):
         )
         if not self._worth(decisions, known):
             return None
+        if decisions.advance is not None and self._broker.latest() != self._ends:
+            # The look may be a while ago, and what has come since is not to find a higher G: the next look shows it.
+            return None
         units = [{"p": name, "from": a, "until": b} for name, (a, b) in ranges.items()]
         self._next |= decisions.until
         return BatchPlan(epoch, arrival.isoformat(), units, decisions.to_json())

@@ -1,0 +1,89 @@
+"""E2, E7: who looked at a table before another process has changed its columns stores nothing by the earlier ones."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from tests.conftest import Workbench
+from tidegate.errors import TidegateError
+from tidegate.maintenance import erase as erase_room
+from tidegate.maintenance.erase import erase
+from tidegate.session.session import Session
+from tidegate.tables.table import KeyedTable
+
+pytestmark = pytest.mark.runner("inprocess")
+
+ROWS = "CREATE TABLE t (id INT, {columns}, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;"
+
+
+def elsewhere(workbench: Workbench, definition: str, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A session of another machine, which reads the definition as it is now and has the lease, too."""
+    session = workbench.assets(t=definition).session()
+    monkeypatch.setattr(session, "lease", lambda *_: nullcontext())
+    return session
+
+
+def test_E9_an_erasure_whose_condition_is_on_columns_of_before_erases_nothing_and_says_so(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = workbench.assets(t=ROWS.format(columns="who VARCHAR")).session()
+    session.run()
+    session.execute(
+        "INSERT INTO t VALUES (1, 'ann', '2026-01-01 00:00:01'), (2, 'bob', '2026-01-01 00:00:02')"
+    )
+    session.confirm = lambda text: True
+    require = erase_room.require_reach
+
+    def changed(*given: Any) -> Any:
+        found = require(*given)
+        renamed = ROWS.format(columns="buyer VARCHAR RENAMED FROM who, who VARCHAR")
+        elsewhere(workbench, renamed, monkeypatch).run(["t"])
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(erase_room, "require_reach", changed)
+        with pytest.raises(TidegateError) as refused:
+            erase(session, "t", "who = 'ann'")
+    assert refused.value.code == "TG506"
+    now = workbench.session()
+    assert sorted(map(tuple, now.execute("SELECT id, buyer, who FROM t").rows())) == [
+        (1, "ann", None),
+        (2, "bob", None),
+    ]
+    now.confirm = lambda text: True
+    erase(now, "t", "buyer = 'ann'")
+    assert [tuple(row) for row in now.execute("SELECT id, buyer FROM t").rows()] == [(2, "bob")]
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
+def test_E2_R2_a_change_that_was_committed_by_earlier_columns_is_applied_by_the_new_ones(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch, applied: bool
+) -> None:
+    """The other process has changed log and state, and ends before or after it has applied the epoch."""
+    session = workbench.assets(t="CREATE TABLE t (id INT PRIMARY KEY, a INT);").session()
+    session.run()
+    session.execute("INSERT INTO t VALUES (1, 5)")
+    real, calls = KeyedTable.catch_up, list[KeyedTable]()
+
+    def catch_up(state: KeyedTable) -> int:
+        calls.append(state)
+        if len(calls) > 1:
+            return real(state) if applied else 0
+        other = elsewhere(
+            workbench, "CREATE TABLE t (id INT PRIMARY KEY, b INT RENAMED FROM a, a INT);", monkeypatch
+        )
+        other.run(["t"])
+        return real(state)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(KeyedTable, "catch_up", catch_up)
+        with pytest.raises(TidegateError) as refused:
+            session.execute("INSERT INTO t VALUES (2, 7)")
+    assert refused.value.code == "TG502"
+    now = workbench.session()
+    now.run(["t"])
+    found = now.execute("SELECT id, b, a FROM t").rows()
+    assert sorted(map(tuple, found)) == [(1, 5, None), (2, 7, None)]
