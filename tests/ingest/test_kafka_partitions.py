@@ -9,7 +9,10 @@ import pytest
 from tests.conftest import Workbench
 from tests.ingest.topics import NOON, advance, judged, newest, project, row, send
 from tests.support.brokers import AnyBroker
+from tidegate.ingest.sources.kafka import KafkaConnector
+from tidegate.ingest.stream import SourceFeed
 from tidegate.project import Project
+from tidegate.session.run import connect
 from tidegate.store.status import read_status
 
 #: Cases that say nothing else need no real broker: `tests/inprocess/test_topic_conformance.py` holds the model to it.
@@ -114,3 +117,36 @@ def test_W8_states_say_who_is_stalled_and_who_is_ahead_of_the_clock(
     ]
     send(broker, topic, [(1, row(5, 1)), (1, row(6, 1))])
     assert read_status(Project.load(workbench.root)).relations[0].lag_rows == 2
+
+
+def test_W7_nobody_is_judged_by_a_clock_that_ran_past_rows_which_no_look_has_shown(
+    workbench: Workbench, broker: AnyBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look that sources share may be of a moment before the row."""
+    topic = broker.topic(partitions=2)
+    session = project(workbench, broker, topic, idle_timeout="10 seconds", idle_advance="true")
+    relation = session.relation("s")
+    log = session.log(relation)
+    connector = connect(session, relation, log)
+    assert isinstance(connector, KafkaConnector)
+    clock = [NOON]
+    folder = session.work_folder("s")
+    feed = SourceFeed(session.project.storage, log, connector, folder, lambda: clock[0])
+
+    def tick(seconds: int) -> None:
+        clock[0] = NOON + timedelta(seconds=seconds)
+        connector.pending()
+        while feed.advance(lambda _: None):
+            pass
+
+    send(broker, topic, [(0, row(1, 100)), (1, row(2, 20))])
+    for seconds in (0, 10, 11):
+        tick(seconds)
+    idle = newest(session)[None]
+    send(broker, topic, [(1, row(3, 118))])
+    with monkeypatch.context() as patched:
+        patched.setattr(connector._broker, "still", lambda ends: True)
+        tick(30)
+    assert newest(session)[None] == idle
+    tick(40)
+    assert ("1", 1, "on_time") in judged(session)

@@ -111,7 +111,7 @@ def test_a_status_that_hangs_keeps_nobody_from_the_probes() -> None:
     codes: list[int] = []
 
     def ask() -> None:
-        codes.append(get(f"{server.url}/status")[0])
+        codes.append(get(f"{server.url}/status", timeout=60)[0])
 
     try:
         clients = [threading.Thread(target=ask, daemon=True) for _ in range(30)]
@@ -119,7 +119,7 @@ def test_a_status_that_hangs_keeps_nobody_from_the_probes() -> None:
             client.start()
         assert asked.acquire(timeout=30)
         # All but one that asks, and those that wait for it for a while, are told at once.
-        assert wait_until(lambda: len(codes) >= 30 - 8, 30)
+        assert wait_until(lambda: len(codes) >= 30 - 12, 30)
         for path in ("/livez", "/healthz"):
             assert get(server.url + path)[0] == 200
         code, _, body = get(f"{server.url}/status")

@@ -7,6 +7,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tidegate.live import Group, Supervisor
 from tidegate.live.schedule import BackOff
 from tidegate.live.workers import Death, Hear
@@ -106,6 +108,22 @@ def test_jitter_only_ever_waits_longer() -> None:
     assert min(pauses) >= 2.0
     assert max(pauses) < 3.0
     assert len(set(pauses)) > 50
+
+
+@pytest.mark.parametrize("until_idle", [False, True])
+def test_a_group_waits_for_leases_but_not_where_the_run_is_to_end(until_idle: bool) -> None:
+    bench = Bench(A, until_idle=until_idle)
+    bench.hears("a", events.WorkerFailed("a", "TG508", "process 7 is writing a", "stop it", True))
+    bench.dies("a", 2)
+    assert bench.state("a") == ("failed" if until_idle else "backing_off")
+    assert bench.supervisor.schedule.busy is not until_idle
+    if until_idle:
+        assert bench.supervisor.schedule.exit_code == 2
+        return
+    bench.passes(60)
+    assert len(bench.workers) == 2
+    bench.ticks("a")
+    assert bench.state("a") == "running"
 
 
 def test_an_error_that_a_restart_does_not_cure_ends_the_group_and_no_other() -> None:

@@ -186,7 +186,7 @@ GUARDS = (
         "changed-definition",
         "R4",
         "A changed definition does not continue old results.",
-        "ingest/ingest.py",
+        "ingest/definition.py",
         "if stored is not None and stored != wanted:",
         "if False:",
         (f"{_SESSION}::test_R4_a_table_of_other_columns_is_not_continued",),

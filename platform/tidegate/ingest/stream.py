@@ -87,7 +87,7 @@ class SourceFeed:
         self._inbox = PlanInbox(storage, f"{folder}/plans")
         self._inbox.tidy(log.progress.epoch)
         self._planned: BatchPlan | None = None
-        #: The epoch of which no plan was there when this feed looked: since then it alone plans.
+        #: The epoch of which no plan was there when this feed looked. While nothing waits, it does not look again.
         self._unplanned: int | None = None
         #: Whether what is planned is what a run that broke off has left.
         self._resumed = False
@@ -164,7 +164,8 @@ class SourceFeed:
     def _next(self) -> BatchPlan | None:
         """The plan of the next epoch, durable. None if nothing waits."""
         epoch, life = self.log.progress.epoch + 1, self.log.table.uuid
-        left = self._inbox.read(epoch) if epoch != self._unplanned else None
+        looks = epoch != self._unplanned or self.connector.waits()
+        left = self._inbox.read(epoch) if looks else None
         self._unplanned = epoch if left is None else None
         self._resumed = left is not None
         # What a run that broke off has planned stands: its decisions may have been seen. (Unless it was planned for

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ class CommittedCollector(Collector):
         now: Callable[[], datetime],
     ) -> None:
         self._read, self._now = KeptAnswer(read, fresh, clock), now
-        self._errors = 0
+        self._errors, self._counting = 0, threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
         try:
@@ -36,7 +37,9 @@ class CommittedCollector(Collector):
         except Exception:
             # Whatever a catalog's client raises: a scrape must say that it failed, and not fail. Nor does it show an
             # earlier state: an old watermark would look like one that stands still.
-            self._errors, status = self._errors + 1, None
+            status = None
+            with self._counting:
+                self._errors += 1
         errors = self._errors
         yield _count(
             "tidegate_status_errors",

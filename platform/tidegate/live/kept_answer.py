@@ -12,7 +12,7 @@ Answer = TypeVar("Answer")
 
 #: How many wait for an answer at the same time, and for how many seconds. All others are told at once that it takes
 #: long: who waits has one of the few places of the HTTP server, which probes need, too.
-_WAITING, _PATIENCE = 8, 5.0
+_WAITING, _PATIENCE = 12, 5.0
 
 
 class KeptAnswer(Generic[Answer]):
@@ -26,6 +26,9 @@ class KeptAnswer(Generic[Answer]):
         self._since: float | None = None
 
     def __call__(self) -> Answer:
+        known = self._known
+        if known is not None and self._is_fresh(known[0]):
+            return self._told(known)
         if not self._places.acquire(blocking=False):
             raise self._slow()
         try:
@@ -39,7 +42,7 @@ class KeptAnswer(Generic[Answer]):
             self._places.release()
 
     def _answer(self) -> Answer:
-        if self._known is None or self._clock() - self._known[0] >= self._fresh:
+        if self._known is None or not self._is_fresh(self._known[0]):
             self._since = self._clock()
             answer, failed = None, None
             try:
@@ -47,14 +50,19 @@ class KeptAnswer(Generic[Answer]):
             except Exception as error:
                 # Whatever a catalog's client raises: it is asked once in a while, too, and not by everybody.
                 failed = error
-            self._known = self._clock(), answer, failed
-        _, answer, failed = self._known
+            self._known, self._since = (self._clock(), answer, failed), None
+        return self._told(self._known)
+
+    def _is_fresh(self, at: float) -> bool:
+        return self._clock() - at < self._fresh
+
+    def _told(self, known: tuple[float, Answer | None, Exception | None]) -> Answer:
+        _, answer, failed = known
         if failed is not None:
             raise failed
         return answer  # type: ignore[return-value]  # it is None where `read` has answered None
 
     def _slow(self) -> TidegateError:
-        waited = 0.0 if self._since is None else self._clock() - self._since
-        return TidegateError(
-            "TG620", f"the catalog or the warehouse has not answered for {waited:.0f} seconds"
-        )
+        since = self._since
+        waited = "" if since is None else f": it has been asked for {self._clock() - since:.0f} seconds"
+        return TidegateError("TG620", f"the catalog or the warehouse does not answer yet{waited}")

@@ -248,7 +248,9 @@ def _exited(schedule: GroupSchedule, event: Exited, innocent: bool) -> Step:
     one = replace(was, alive=False, pid=None, kill_at=None)
     if one.leaves and not schedule.stopping:
         return _left(schedule, one, Tell(one.group, WorkerExited(event.group, code, None, why)))
-    if one.failed is not None and not one.failed.curable:
+    # (Who has work to finish may hold a lease for long; and a run until nothing waits has an end.)
+    gives_up = one.failed is not None and schedule.until_idle and one.failed.code == "TG508"
+    if one.failed is not None and (gives_up or not one.failed.curable):
         why = f"given up because a restart would not help: {_told(one.failed)}"
         one = replace(one, state="failed")
     elif schedule.stopping or (schedule.until_idle and code == 0):

@@ -43,9 +43,10 @@ def write_without(
     assert base.id is not None
     chosen = context.spark.createDataFrame([(path,) for path in files], "_file string")
     staying = rows.join(F.broadcast(chosen), "_file", "left_semi").where(~F.col(GOES))
-    # A table may have got a column since that no commit has filled yet: in `base` it is not.
-    there = set(rows.columns)
-    kept = staying.select(*[quote(name) for name in target.schema.names if name in there])
+    # The first amendment of a view adds its column before it commits: in `base` there may be none yet.
+    held = set(rows.columns)
+    names = [name for name in target.schema.names if name in held or name != "_revision"]
+    kept = staying.select(*map(quote, names))
     written = [file for task in run_task(kept, WriteTask(target)) for file in task]
     removed = table.files_at(set(files), base.id)
     before, after = sum(file.recordCount() for file in removed), sum(file["rows"] for file in written)

@@ -208,9 +208,9 @@ class View:
     `_rows` (source rows in the group, A1; 1 without a group) and, for C4, the columns of `order`.
     `order`: what decides between rows of one `_window_end` when sorted rows are released (C4); () for groups.
     `open_sql`: of a view of sessions: every session of `input_0` with `_window_start` and `_window_end`, to find the
-    earliest open one. `watermarks`: the columns that carry one, from this view's own frontier (D3).
-    `gates`: implicit relations of WATERMARK(…) that the inputs name (W14). `pane_windows`: all that `query_sql`
-    says, where it says no more than that.
+    earliest open one; `session_keys`: its columns that are keys of SESSION. `watermarks`: the columns that carry one,
+    from this view's own frontier (D3). `gates`: implicit relations of WATERMARK(…) that the inputs name (W14).
+    `pane_windows`: all that `query_sql` says, where it says no more than that.
     """
 
     name: str
@@ -230,6 +230,7 @@ class View:
     derived: tuple[Node, ...]
     gates: tuple[Relation, ...]
     definition: str
+    session_keys: tuple[str, ...] = ()
     description: str | None = None
     location: Location | None = field(default=None, compare=False)
 

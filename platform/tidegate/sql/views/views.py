@@ -145,6 +145,7 @@ def _view(
         derived=(*flow.nodes[:-1], node(f"view {syntax.name.text}", flow.columns)),
         gates=tuple(reader.gates.values()),
         definition=text.slice(syntax.span),
+        session_keys=_session_keys(selected),
         description=syntax.description,
         location=text.at(syntax.name.span),
     )
@@ -263,6 +264,20 @@ def _group_columns(selected: Selected | None) -> tuple[str, ...]:
         return ()
     grouping = selected.grouping
     return tuple(i.name.text for i in selected.items if grouping.is_key(i.node))
+
+
+def _session_keys(selected: Selected | None) -> tuple[str, ...]:
+    """Of the group columns those that are the same for all rows of a session."""
+    table = selected.source.window if selected is not None else None
+    if selected is None or selected.grouping is None or table is None or table.sessions is None:
+        return ()
+    keys = {key.sql() for key in table.keys} | {key.name for key in table.keys if isinstance(key, exp.Column)}
+
+    def is_key(node: exp.Expr) -> bool:
+        return (node.name if isinstance(node, exp.Column) else node.sql()) in keys
+
+    grouping = selected.grouping
+    return tuple(i.name.text for i in selected.items if grouping.is_key(i.node) and is_key(i.node.unnest()))
 
 
 def _column(column: ScopeColumn) -> CatalogColumn:

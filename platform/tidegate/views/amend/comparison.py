@@ -16,7 +16,7 @@ from tidegate.views.inputs import Pinned
 from tidegate.views.revisions.amend_report import GROUPS, LATE_ROWS
 from tidegate.views.revisions.comparable import Range, among
 from tidegate.views.revisions.erased_windows import marked_windows
-from tidegate.views.revisions.joined_sessions import REPLACED_TICK, keys_of, with_replaced_tick
+from tidegate.views.revisions.joined_sessions import REPLACED_TICK, with_replaced_tick
 from tidegate.views.revisions.revisions import NUMBER, UPTO, beside_units, latest, units, without_units
 from tidegate.views.slices import read, run_sql
 from tidegate.watermark import window_is_closed
@@ -117,7 +117,7 @@ class AmendmentComparison:
         inside = (F.col("_window_start") >= F.col(_FROM)) & (F.col("_window_end") <= F.col(_TO))
         waiting = hit.join(F.broadcast(opened), inside, "left_semi")
         # Those that the new sessions cover as a whole are amended: the open one is of another key.
-        keys = keys_of(view)
+        keys = view.session_keys
         covers = now.select(
             F.col("_window_start").alias(_FROM),
             F.col("_window_end").alias(_TO),
