@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import overtaken
-from tidegate.iceberg.layout import (
-    carried_column,
-    new_view_table,
-    quote,
-    view_columns,
-)
+from tidegate.iceberg.layout import carried_column, new_view_table, quote, view_columns
 from tidegate.iceberg.protocol import (
     AMENDED_GROUPS,
     AMENDMENT,
@@ -309,7 +304,10 @@ class ViewTable:
         return Tick([*opened, *done.files], done.removed, done.groups, done.summary, since)
 
     def begin_with(self, rows: DataFrame, summary: Mapping[str, str]) -> None:
-        """Have these final rows before the first tick, in one commit that says `summary` (`versions/past.py`)."""
+        """Have these final rows before the first tick, in one commit that says `summary` (`versions/past.py`). Raises
+        TG502 if something was committed before the table was opened: its rows would be there twice."""
+        if self._snapshot.commit is not None:
+            raise overtaken(self.table.identifier)
         files = self._write(rows, 1)
         said = {**summary, "tidegate.groups": str(sum(f["rows"] for f in files)), PARTIAL: "true"}
         committed = self.table.append(files, self._target, said, self._snapshot)
