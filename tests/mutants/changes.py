@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.guard import Guard
 
 _BACK = "tests/views/test_going_back.py"
+_PAST = "tests/views/test_going_back_past.py"
 _KEYED = "tests/evolve/test_keyed_tables.py"
 GUARDS: tuple[Guard, ...] = (
     Guard(
@@ -190,5 +191,14 @@ GUARDS: tuple[Guard, ...] = (
         (
             "tests/views/test_promote.py::test_R2_E5_what_another_machine_has_made_meanwhile_gets_no_row_twice",
         ),
+    ),
+    Guard(
+        "edge-of-an-earlier-version",
+        "E5",
+        "A view that goes back knows from where on the rows of that version are kept.",
+        "plan/versions.py",
+        "_OF_ROWS = (VALID_FROM, RETAINED_FROM)",
+        "_OF_ROWS = (VALID_FROM,)",
+        (f"{_PAST}::test_E5_R5_who_goes_back_has_the_edge_of_the_retention_of_that_version",),
     ),
 )

@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from tidegate.plan.column_changes import is_wider
-from tidegate.plan.gaps import Edges, beginning
+from tidegate.plan.gaps import RETAINED_FROM, Edges, beginning
 from tidegate.sql.dialect.types import display
 from tidegate.watermark import TimeKind
 
@@ -37,7 +37,7 @@ VALID_FROM = "tidegate.valid-from"
 #: Table properties that are about a version's results, and not about the table.
 OF_RESULTS = (
     "tidegate.stale",
-    "tidegate.retained-from",
+    RETAINED_FROM,
     "tidegate.retired",
     "tidegate.retired-rows",
     "tidegate.retention-checked",
@@ -48,6 +48,8 @@ OF_RESULTS = (
 #: The first column of a view's table that is not the view's own (`iceberg.layout.view_columns`).
 _SYSTEM = "_window_start"
 
+#: What a version's table says of its rows, and what holds for whoever continues them.
+_OF_ROWS = (VALID_FROM, RETAINED_FROM)
 #: What a version's table says of its definition and of its windows: what another version says instead.
 _OF_DEFINITION = (
     "tidegate.definition",
@@ -56,7 +58,7 @@ _OF_DEFINITION = (
     "tidegate.time-kind",
     "tidegate.time-column",
     "tidegate.changes-seen",
-    VALID_FROM,
+    *_OF_ROWS,
     MARKS,
 )
 
@@ -123,6 +125,11 @@ class KeptVersion:
     until: str
     frontier: str
     definition: Mapping[str, str]
+
+    @property
+    def of_rows(self) -> dict[str, str]:
+        """What its table said of its rows."""
+        return {key: self.definition[key] for key in _OF_ROWS if key in self.definition}
 
 
 def kept_versions(properties: Mapping[str, str]) -> tuple[KeptVersion, ...]:

@@ -12,7 +12,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view, view_identity
 from tidegate.iceberg.versions.swap import VersionStart
 from tidegate.plan.column_changes import other_columns
-from tidegate.plan.versions import LEFT, VALID_FROM, KeptVersion, kept_versions, tag_of
+from tidegate.plan.versions import LEFT, KeptVersion, kept_versions, tag_of
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.statements.stored_definition import stored_view
 from tidegate.views.amend.rebuild import Rebuilt
@@ -57,8 +57,7 @@ def rollback(
         old = _definition(context, view, chosen)
         left = {} if is_of_view(view, chosen.definition) else {LEFT: view_identity(view)}
         build = VersionBuild(context, old, start)
-        valid = {key: value for key, value in chosen.definition.items() if key == VALID_FROM}
-        finish(build, notify, left | valid | marks_of_continued(chosen, table, build.mark.number))
+        finish(build, notify, left | chosen.of_rows | marks_of_continued(chosen, table, build.mark.number))
     notify(f"{view.name}: version {build.mark.number} is version {chosen.number}, continued")
     frontier, groups, _ = build.table.totals()
     why, tag = f"it goes back to version {chosen.number}", tag_of(chosen.number)
