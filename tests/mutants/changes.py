@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.guard import Guard
 
 _BACK = "tests/views/test_going_back.py"
+_BUILDS = "tests/views/test_version_builds.py"
 _PAST = "tests/views/test_going_back_past.py"
 _KEYED = "tests/evolve/test_keyed_tables.py"
 GUARDS: tuple[Guard, ...] = (
@@ -200,5 +201,23 @@ GUARDS: tuple[Guard, ...] = (
         "_OF_ROWS = (VALID_FROM, RETAINED_FROM)",
         "_OF_ROWS = (VALID_FROM,)",
         (f"{_PAST}::test_E5_R5_who_goes_back_has_the_edge_of_the_retention_of_that_version",),
+    ),
+    Guard(
+        "reading-of-both",
+        "E5",
+        "Where no time of both versions can be compared, the new one has read what the current one has read.",
+        "views/versions/reached.py",
+        "        return all(read[name] in known for",
+        "        return all(True for",
+        (f"{_BUILDS}::test_E5_a_version_without_a_clock_gives_way_to_who_has_read_more",),
+    ),
+    Guard(
+        "old-reading-of-both",
+        "E5",
+        "What the current version had read before the new one has read all is no reason to wait.",
+        "views/versions/reached.py",
+        "        if base.commit == self.stood:",
+        "        if False:",
+        (f"{_BUILDS}::test_E5_a_version_without_a_clock_gives_way_to_who_has_read_more",),
     ),
 )
