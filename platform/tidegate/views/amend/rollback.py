@@ -36,7 +36,8 @@ def rollback(
     definition that is left, runs continue with the earlier one. Views that read it have to be rebuilt.
 
     Raises TG201 if this version can't be read any more, TG506 if its definition does not hold any more, TG508 if a new
-    version is built now, TG509 for a name that is no view, TG535 if nobody agrees.
+    version is built now, TG509 for a name that is no view, TG535 if nobody agrees, TG543 if rows that it needs are
+    gone, and what the current version has can't be kept in their place.
     """
     context.declare()
     view = context.catalog.get(name)

@@ -22,7 +22,7 @@ from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import is_of_view
 from tidegate.iceberg.protocol import AMENDMENTS
 from tidegate.iceberg.versions.swap import BuiltVersion, VersionStart, VersionSwap
-from tidegate.plan.closing import closes_anything
+from tidegate.plan.closing import PARTIAL, closes_anything
 from tidegate.plan.column_changes import other_columns
 from tidegate.plan.gaps import same_scale
 from tidegate.plan.stages import rebuild_stages
@@ -51,7 +51,7 @@ from tidegate.views.revisions.comparable import slices_read
 from tidegate.views.versions.in_force import require_current_below
 from tidegate.views.versions.past import FinishedRows, begin_with, keep, past_of
 from tidegate.views.versions.reached import ReadBefore
-from tidegate.views.view_table import PARTIAL, ViewTable
+from tidegate.views.view_table import ViewTable
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class VersionBuild:
         known, context = self._unfinished(), self._context
         if known is None:
             # Before anything is made: it may be refused.
-            self._past()
+            self._past({} if self._start is None else self._start.summary)
             context.forget_next(self._view.name)
             known = self._begun()
         self.mark = known
@@ -110,24 +110,24 @@ class VersionBuild:
                 # What it begins with can't be continued, and never will be.
                 context.forget_next(self._view.name)
             raise
-        if self.frontier() is None:
+        if self._start is not None or self.frontier() is None:
             self._keep()
 
     def _keep(self) -> None:
         """Have what there is to begin with, in a commit of its own."""
-        past, finished, context = self._past(), self._finished, self._context
+        past, finished, context = self._past(self.table.said), self._finished, self._context
         if past is not None:
             number = self.mark.number
-            keeping = partial(keep, context, self.table, self.current, past, number, finished)
+            keeping = partial(keep, context, self.table, self.current, past, number, self._start, finished)
         elif finished is not None:
             keeping = partial(begin_with, context, self.table, finished)
         else:
             return
         self._stages.carry_out(KeepStage, lambda _: keeping())
 
-    def _past(self) -> KeptPast | None:
-        """What it keeps of the current version; an earlier version that it begins with has all of its own."""
-        return None if self._start is not None else past_of(self._context, self._view, self.current)
+    def _past(self, own: Mapping[str, str]) -> KeptPast | None:
+        """What it keeps of the current version. `own`: what its last commit says."""
+        return past_of(self._context, self._view, self.current, own, self._start)
 
     def _early(self) -> View:
         view = self._view
@@ -322,6 +322,8 @@ class VersionBuild:
         before = self.current.properties()
         frontier = self._kind().format(base.integer("tidegate.frontier"))
         until = context.clock().astimezone(UTC).isoformat(timespec="seconds")
+        # What it has recorded itself holds for its rows.
+        more = {key: value for key, value in more.items() if key not in built.properties}
         facts = {GENERATION: str(self.mark.number), HIGHEST: str(self.mark.number), **more}
         if base.id is not None:
             facts[KEPT] = with_kept(before, until, frontier)
