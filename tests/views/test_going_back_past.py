@@ -30,6 +30,7 @@ from tidegate.plan.versions import VALID_FROM
 from tidegate.session.session import Session
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.amend.rollback import rollback
+from tidegate.views.revisions.erased_windows import MarkedWindow, mark, marked
 from tidegate.views.versions import build
 
 pytestmark = pytest.mark.runner("inprocess")
@@ -206,3 +207,22 @@ def test_R5_E5_what_is_gone_of_the_kept_results_is_on_record(workbench: Workbenc
     edge = datetime(1970, 1, 1) + timedelta(microseconds=int(said(session, RETAINED_FROM) or 0))
     assert edge == datetime(2026, 1, 6, 1)
     assert min(end for end, _ in rows(session) if end > datetime(2026, 1, 3, 1)) == edge
+
+
+def test_E9_E5_who_goes_back_has_the_marks_of_the_heldof_that_version(workbench: Workbench) -> None:
+    """Also where it keeps results of the one that is left."""
+    session = opened(workbench, COUNT)
+    days(session, 1, 2, 3)
+    session.run()
+    table = session.tables.open(session.identifier("v"))
+    end = int((datetime(2026, 1, 2, 1) - datetime(1970, 1, 1)) / timedelta(microseconds=1))
+    held = [MarkedWindow("one", end - 3_600_000_000, end, 1, 0, 0)]
+    mark(session, table, table.current(), held)
+    rebuild(session := opened(workbench, SUM), ["v"])
+    days(session, 4, 5, 6, 7)
+    session.run()
+    retired(session)
+    rollback(session, "v")
+    table.current()
+    assert marked(session, table) == held
+    assert valid_from(session) is not None

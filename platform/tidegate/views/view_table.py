@@ -302,9 +302,9 @@ class ViewTable:
         return Tick([*opened, *done.files], done.removed, done.groups, done.summary, since)
 
     def begin_with(self, rows: DataFrame, summary: Mapping[str, str], behind: bool = False) -> None:
-        """Have these final rows before the first tick, in one commit that says `summary` (`versions/past.py`). `behind`:
-        those that are there. Else raises TG502 if something was committed before the table was opened: its rows would
-        be there twice."""
+        """Have these final rows before the first tick, in one commit that says `summary` (`versions/past.py`).
+        `behind`: those that are there. Else raises TG502 if something was committed before the table was opened: its
+        rows would be there twice."""
         base = self._snapshot
         if base.commit is not None and not behind:
             raise overtaken(self.table.identifier)
