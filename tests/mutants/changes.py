@@ -247,4 +247,16 @@ GUARDS: tuple[Guard, ...] = (
         "        pass",
         (f"{_PAST}::test_R5_E5_what_is_gone_of_the_kept_results_is_on_record",),
     ),
+    Guard(
+        "unknown-results-below",
+        "E8",
+        "A version that does not say which results below it has read is not continued once these were replaced.",
+        "views/amend/rollback.py",
+        "        other = other or _unknown_below(context, old, start)",
+        "        pass",
+        (
+            "tests/views/test_version_lives.py"
+            "::test_E8_who_does_not_say_which_results_below_he_has_read_does_not_go_back_to_them",
+        ),
+    ),
 )
