@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.mutants.guard import Guard
 
 _BACK = "tests/views/test_going_back.py"
+_BUILDS = "tests/views/test_version_builds.py"
+_PAST = "tests/views/test_going_back_past.py"
 _KEYED = "tests/evolve/test_keyed_tables.py"
 _MEANWHILE = "tests/evolve/test_changed_meanwhile.py"
 GUARDS: tuple[Guard, ...] = (
@@ -213,6 +215,83 @@ GUARDS: tuple[Guard, ...] = (
         (
             "tests/ingest/test_kafka_partitions.py"
             "::test_W7_nobody_is_judged_by_a_clock_that_ran_past_rows_which_no_look_has_shown",
+        ),
+    ),
+    Guard(
+        "begun-once",
+        "R2",
+        "A table that begins with finished rows has none before, whoever made it meanwhile.",
+        "views/view_table.py",
+        "        if base.commit is not None and not behind:",
+        "        if False:",
+        (
+            "tests/views/test_promote.py::test_R2_E5_what_another_machine_has_made_meanwhile_gets_no_row_twice",
+        ),
+    ),
+    Guard(
+        "edge-of-an-earlier-version",
+        "E5",
+        "A view that goes back knows from where on the rows of that version are kept.",
+        "plan/versions.py",
+        "_OF_ROWS = (VALID_FROM, RETAINED_FROM)",
+        "_OF_ROWS = (VALID_FROM,)",
+        (f"{_PAST}::test_E5_R5_who_goes_back_has_the_edge_of_the_retention_of_that_version",),
+    ),
+    Guard(
+        "reading-of-both",
+        "E5",
+        "Where no time of both versions can be compared, the new one has read what the current one has read.",
+        "views/versions/reached.py",
+        "        return all(read[name] in known for",
+        "        return all(True for",
+        (f"{_BUILDS}::test_E5_a_version_without_a_clock_gives_way_to_who_has_read_more",),
+    ),
+    Guard(
+        "old-reading-of-both",
+        "E5",
+        "What the current version had read before the new one has read all is no reason to wait.",
+        "views/versions/reached.py",
+        "        if base.commit == self.stood:",
+        "        if False:",
+        (f"{_BUILDS}::test_E5_a_version_without_a_clock_gives_way_to_who_has_read_more",),
+    ),
+    Guard(
+        "kept-by-who-goes-back",
+        "E5",
+        "A view that goes back keeps the results of the current version whose rows are gone.",
+        "views/versions/build.py",
+        "        if self._start is not None or self.frontier() is None:",
+        "        if self.frontier() is None:",
+        (f"{_PAST}::test_E5_who_goes_back_keeps_what_can_not_be_computed_again",),
+    ),
+    Guard(
+        "boundary-of-who-goes-back",
+        "E5",
+        "The boundary of results that were kept on the way back holds, and not that of the earlier version.",
+        "views/versions/build.py",
+        " if key not in built.properties}",
+        "}",
+        (f"{_PAST}::test_E5_who_goes_back_keeps_what_can_not_be_computed_again",),
+    ),
+    Guard(
+        "edge-of-what-is-kept",
+        "R5",
+        "What is gone of the results that a version keeps is on record.",
+        "views/versions/past.py",
+        "        edges.append(str(min(int(retired), past.valid_from)))",
+        "        pass",
+        (f"{_PAST}::test_R5_E5_what_is_gone_of_the_kept_results_is_on_record",),
+    ),
+    Guard(
+        "unknown-results-below",
+        "E8",
+        "A version that does not say which results below it has read is not continued once these were replaced.",
+        "views/amend/rollback.py",
+        "        other = other or _unknown_below(context, old, start)",
+        "        pass",
+        (
+            "tests/views/test_version_lives.py"
+            "::test_E8_who_does_not_say_which_results_below_he_has_read_does_not_go_back_to_them",
         ),
     ),
 )

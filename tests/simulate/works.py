@@ -46,12 +46,13 @@ def carry_out(session: Session) -> None:
 
 
 def go_back(view: str, session: Session) -> None:
-    """To the version before, and agree to it. There may be none, or it may be of columns that have changed since."""
+    """To the version before, and agree to it. There may be none, or it may be of columns that have changed since, or of
+    rows that have expired."""
     session.confirm = lambda what: True
     try:
         rollback(session, view)
     except TidegateError as error:
-        if error.code not in ("TG201", "TG506"):
+        if error.code not in ("TG201", "TG506", "TG543"):
             raise
 
 

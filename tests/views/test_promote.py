@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,9 @@ from tidegate.maintenance.upkeep import maintain
 from tidegate.project import Project
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
+from tidegate.sql.catalog.objects import View
 from tidegate.store.status import read_status
+from tidegate.views.amend import promote as promoting
 from tidegate.views.amend.promote import promote
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.view_table import ViewTable
@@ -164,6 +167,31 @@ def test_R2_E5_killed_anywhere_a_promotion_is_there_or_not(opened: Callable[...,
         assert shown == (new if is_new else old)
         assert points < 40
     assert points > 4
+
+
+@pytest.mark.parametrize("by", ["promote", "run"])
+def test_R2_E5_what_another_machine_has_made_meanwhile_gets_no_row_twice(
+    opened: Callable[..., Session], monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """Two machines promote a new view, or one of them runs it: what was not there as the other one looked is there as
+    it begins. Leases of a folder do not reach from one machine to another one here."""
+    dev = opened("dev")
+    dev.run()
+    monkeypatch.setattr(Session, "lease", lambda *_: nullcontext())
+
+    def made_first(context: Session, view: View) -> ViewTable:
+        monkeypatch.setattr(promoting, "ViewTable", ViewTable)
+        other = opened("local")
+        other.run(["sorted"], upstream=False) if by == "run" else promote(other, dev.project, ["sorted"])
+        return ViewTable(context, view)
+
+    monkeypatch.setattr(promoting, "ViewTable", made_first)
+    with pytest.raises(TidegateError, match="TG502"):
+        promote(opened("local"), dev.project, ["sorted"])
+    assert rows(opened("local"), "sorted") == rows(dev, "sorted")
+    assert audit_view(opened("local"), "sorted").ok
+    # The same command finds it then.
+    assert promote(opened("local"), dev.project, ["sorted"]) == []
 
 
 def test_E5_what_a_branch_can_not_vouch_for_is_named_and_left_alone(opened: Callable[..., Session]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -21,7 +22,7 @@ from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.retention import needed_from
 from tidegate.views.revisions import comparable
 from tidegate.views.versions import build
-from tidegate.views.versions.build import finish
+from tidegate.views.versions.build import VersionBuild, finish
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -62,19 +63,102 @@ def test_E3_a_change_of_a_column_during_a_build_begins_it_anew(workbench: Workbe
     assert values(workbench.session(), "v") == [5, 5]
 
 
+GROUPED = "CREATE MATERIALIZED VIEW v AS SELECT k, {what} AS x FROM t GROUP BY k;"
+
+
 def test_E5_a_query_without_a_clock_waits_for_no_frontier(workbench: Workbench) -> None:
     session = opened(workbench, "count(*)")
     inserted(session, "00:00", "01:00", "02:00")
     session.run()
-    workbench.assets(v="CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS x FROM t GROUP BY k;")
+    workbench.assets(v=GROUPED.format(what="count(*)"))
     version = begun(session := workbench.session())
     version.advance()
-    # But readers do not go back behind rows that the current version may have shown (O1).
+    # But readers do not go back behind rows that the current version has read (O1).
     inserted(session, "03:00")
+    session.run(["v"])
     assert not version.swapped()
     version.advance()
     newest = version.table.table.current()
     assert not version._is_behind(version.current.current(), newest)
+
+
+def grouped(workbench: Workbench) -> Session:
+    """A view of groups, with one row, and its next definition."""
+    workbench.assets(t=TABLE, v=GROUPED.format(what="count(*)"))
+    session = workbench.session()
+    inserted(session, "00:00")
+    session.run()
+    workbench.assets(t=TABLE, v=GROUPED.format(what="sum(n)"))
+    return workbench.session()
+
+
+def after_each_slice(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    advanced = VersionBuild.advance
+
+    def advance(version: VersionBuild) -> bool:
+        found = advanced(version)
+        happens()
+        return found
+
+    monkeypatch.setattr(VersionBuild, "advance", advance)
+
+
+@pytest.mark.runner("inprocess", "spark")
+def test_E5_a_version_without_a_clock_is_swapped_in_beside_a_busy_source(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are always rows that the new version has not read; the current one has not shown them either."""
+    session = grouped(workbench)
+    after_each_slice(monkeypatch, lambda: inserted(session, "01:00"))
+    assert [one.view for one in rebuild(session)] == ["v"]
+    assert values(session, "v") == [5]
+    session.run()
+    assert values(session, "v") == [10]
+
+
+def test_E5_a_version_without_a_clock_gives_way_to_who_has_read_more(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = begun(session := grouped(workbench))
+    news = iter(range(1, 60))
+
+    def read_more() -> None:
+        inserted(session, f"01:{next(news):02}")
+        session.run(["v"])
+
+    with monkeypatch.context() as during:
+        after_each_slice(during, read_more)
+        with pytest.raises(
+            TidegateError, match=r"TG502.*the current one has read rows that the new one has not"
+        ):
+            finish(version)
+        assert values(session, "v") == [next(news)]
+    # What the current version has read has expired meanwhile; it was read before the new one has read all.
+    inserted(session, "02:00")
+    maintain(session, "t", Policy(keep_snapshots=0, settle=0))
+    finish(version)
+    assert values(session, "v") == [5 * next(news)]
+
+
+def test_E5_a_version_of_another_time_does_not_wait_for_its_windows_to_close(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last tick has read all, and has closed nothing: so it is not committed."""
+    epochs = "CREATE TABLE e (n INT, at BIGINT, WATERMARK FOR at AS at) APPEND ONLY;"
+    session = opened(workbench, "count(*)", e=epochs)
+    inserted(session, "00:00", "01:00")
+    session.execute("INSERT INTO e VALUES (1, 0), (1, 3600)")
+    session.run()
+    workbench.assets(
+        v=HOURS.format(what="count(*)", emit=CLOSE).replace("t, ts, INTERVAL '1 hour'", "e, at, 3600")
+    )
+    version, swaps = begun(session := workbench.session()), list[int]()
+    version.advance()
+    session.execute("INSERT INTO e VALUES (1, 3601)")
+    # (The tables of these tests take no other type of `_window_end`.)
+    monkeypatch.setattr(VersionBuild, "_swap", lambda *_: swaps.append(1))
+    finish(version)
+    assert (swaps, version.frontier()) == ([1], 3600)
 
 
 def test_E5_a_version_that_never_gets_there_says_what_it_waits_for(

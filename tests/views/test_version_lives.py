@@ -16,6 +16,7 @@ from tidegate.session.session import Session
 from tidegate.sql.catalog.objects import View
 from tidegate.views.amend import amend as amending
 from tidegate.views.amend.rebuild import rebuild
+from tidegate.views.amend.rollback import rollback
 from tidegate.views.revisions.amend_report import AmendmentScope
 from tidegate.views.versions.build import VersionBuild, finish
 from tidegate.views.view_table import ViewTable
@@ -163,3 +164,24 @@ def test_E8_readers_whose_commits_do_not_say_what_they_have_read_get_a_mark(
 
 def _refused(*_: object) -> int:
     raise TidegateError("TG502", "others were faster")
+
+
+def test_E8_who_does_not_say_which_results_below_he_has_read_does_not_go_back_to_them(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version of an earlier release, and what it has read was swapped since."""
+    session = opened(workbench, "count(*)", d=READER.format(plus=0))
+    inserted(session, "00:00", "02:00")
+    with monkeypatch.context() as earlier:
+        earlier.setattr("tidegate.views.resolve.View", Session)
+        session.run()
+    rebuild(session := opened(workbench, "count(*)", d=READER.format(plus=1)))
+    session.confirm = lambda text: True
+    rollback(session, "d")
+    rollback(session, "d")
+    assert values(session, "d") == [2]
+    rebuild(session := opened(workbench, "sum(n)", d=READER.format(plus=1)))
+    session.confirm = lambda text: True
+    with pytest.raises(TidegateError, match=r'TG506.*version 1 of "d" can be read, but not continued'):
+        rollback(session, "d", 1)
+    assert session.opened("d$next") is None

@@ -24,8 +24,8 @@ from tidegate.project.jobs.maintenance import Policy
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.tables.table import note_again
-from tidegate.views.versions.build import clear_left, is_left
 from tidegate.views.versions.keeping import beyond, forget_versions
+from tidegate.views.versions.left import clear_left, is_left
 from tidegate.wording import counted
 
 if TYPE_CHECKING:

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from tidegate.sql.catalog.objects import View
 from tidegate.watermark import Window, WindowEnd
+
+#: In a commit's summary: its tick did not go as far as it could, and shows nothing that is open.
+PARTIAL = "tidegate.partial"
+
+
+def is_due(view: View, own: Mapping[str, str], inputs: str, frontier: int | None, clock: int | None) -> bool:
+    """Whether a tick can change anything: with EMIT ON WINDOW CLOSE only if something can become final. `own`: what the
+    last commit says; `inputs`: what that of the tick would say of its inputs."""
+    if view.emit_on_window_close:
+        return closes_anything(view, frontier, clock)
+    if PARTIAL in own:
+        return True
+    now, before = commits(inputs), commits(own.get("tidegate.inputs"))
+    return now != (before or dict.fromkeys(now))
 
 
 def closes_anything(view: View, frontier: int | None, clock: int | None) -> bool:

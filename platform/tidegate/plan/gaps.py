@@ -84,9 +84,10 @@ def with_cleaned(edge: int | None, summary: Mapping[str, str]) -> int | None:
     return max([*marks, *([] if edge is None else [edge])], default=None)
 
 
-def gaps_until(summary: Mapping[str, str], upto: int) -> str:
-    """What is said (`GAPS`) of the stretches up to there alone."""
-    return json.dumps([(after, min(end, upto)) for after, end in gaps(summary) if after < upto])
+def gaps_between(summary: Mapping[str, str], after: int | None, upto: int) -> list[tuple[int, int]]:
+    """What a view has skipped after the one (None: ever), up to the other."""
+    known = gaps(summary) if after is None else [(max(start, after), end) for start, end in gaps(summary)]
+    return [(start, min(end, upto)) for start, end in known if start < min(end, upto)]
 
 
 def beginning(view: View, edges: Edges) -> tuple[int | None, str | None]:
@@ -134,6 +135,16 @@ def hole(
                 found.append(Hole(entry.name, edge, kind, upto))
     unknown = [h for h in found if h.upto is None]
     return unknown[0] if unknown else max(found, key=lambda h: h.upto or 0, default=None)
+
+
+def continuing(view: View, own: Mapping[str, str], edges: Edges) -> tuple[int | None, str | None]:
+    """As `beginning`, for rows whose last commit says `own`: what ends up to there, and was not final then."""
+    if "tidegate.frontier" not in own:
+        return beginning(view, edges)
+    found = hole(view, own, edges)
+    if found is None:
+        return None, None
+    return found.upto, found.input if found.upto is None else None
 
 
 def same_scale(kind: TimeKind | None, other: TimeKind) -> bool:

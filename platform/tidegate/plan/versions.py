@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import takewhile
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tidegate.plan.column_changes import is_wider
-from tidegate.plan.gaps import Edges, beginning
+from tidegate.plan.gaps import RETAINED_FROM, Edges, continuing
 from tidegate.sql.dialect.types import display
 from tidegate.watermark import TimeKind
 
@@ -37,7 +38,7 @@ VALID_FROM = "tidegate.valid-from"
 #: Table properties that are about a version's results, and not about the table.
 OF_RESULTS = (
     "tidegate.stale",
-    "tidegate.retained-from",
+    RETAINED_FROM,
     "tidegate.retired",
     "tidegate.retired-rows",
     "tidegate.retention-checked",
@@ -48,6 +49,8 @@ OF_RESULTS = (
 #: The first column of a view's table that is not the view's own (`iceberg.layout.view_columns`).
 _SYSTEM = "_window_start"
 
+#: What a version's table says of its rows, and what holds for whoever continues them.
+_OF_ROWS = (VALID_FROM, RETAINED_FROM)
 #: What a version's table says of its definition and of its windows: what another version says instead.
 _OF_DEFINITION = (
     "tidegate.definition",
@@ -56,7 +59,7 @@ _OF_DEFINITION = (
     "tidegate.time-kind",
     "tidegate.time-column",
     "tidegate.changes-seen",
-    VALID_FROM,
+    *_OF_ROWS,
     MARKS,
 )
 
@@ -123,6 +126,11 @@ class KeptVersion:
     until: str
     frontier: str
     definition: Mapping[str, str]
+
+    @property
+    def of_rows(self) -> dict[str, str]:
+        """What its table said of its rows."""
+        return {key: self.definition[key] for key in _OF_ROWS if key in self.definition}
 
 
 def kept_versions(properties: Mapping[str, str]) -> tuple[KeptVersion, ...]:
@@ -212,8 +220,8 @@ def cuts(files: list[tuple[int, int]], least_rows: int, at_most: int) -> tuple[t
 @dataclass(frozen=True)
 class KeptPast:
     """What a new version of a view keeps of the current one, because the rows behind it are gone (E5): the results that
-    end at or before `upto` (ticks). `columns`: by the name of each new column that of the current one, None where it
-    has none. `refused`: why it can't, in words, and `remedy`: what to do then."""
+    end at or before `upto` (ticks), and that it does not have itself. `columns`: by the name of each new column that of
+    the current one, None where it has none. `refused`: why it can't, in words, and `remedy`: what to do then."""
 
     upto: int
     columns: Mapping[str, str | None]
@@ -236,15 +244,16 @@ def kept_past(
     frontier: int | None,
     said: Mapping[str, str],
     stored: Iterable[tuple[str, str]],
+    own: Mapping[str, str] = MappingProxyType({}),
 ) -> KeptPast | None:
     """What a new version of a view keeps of the current one; None if it can compute all, or there is nothing to keep.
     `columns`: (name, Spark type) of the new version, the type may be `unknown`; `edges`: of its inputs. Of the current
-    one `frontier`, `said`, its table properties, and `stored`, the columns of its
-    table."""
-    upto, unknown = beginning(view, edges)
+    one `frontier`, `said`, its table properties, and `stored`, the columns of its table. `own`: what the last commit
+    of the new one says."""
+    upto, unknown = continuing(view, own, edges)
     if unknown is not None:
         why = (
-            f'rows of "{unknown}" are beyond their retention, and it is not known which results of the new query '
+            f'rows of "{unknown}" are beyond their retention, and it is not known which results of its query '
             "need them"
         )
         return KeptPast(0, {}, why, "undo the change: under another name, too, such a query needs all rows")
@@ -254,8 +263,8 @@ def kept_past(
         return KeptPast(
             upto, {}, "its windows end in another type than those of the results that would be kept"
         )
-    own = takewhile(lambda column: column[0] != _SYSTEM, stored)
-    known = {name.casefold(): (name, kind) for name, kind in own}
+    before_system = takewhile(lambda column: column[0] != _SYSTEM, stored)
+    known = {name.casefold(): (name, kind) for name, kind in before_system}
     found: dict[str, str | None] = {}
     misfits = []
     for name, kind in columns:

@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import overtaken
-from tidegate.iceberg.layout import (
-    carried_column,
-    new_view_table,
-    quote,
-    view_columns,
-)
+from tidegate.iceberg.layout import carried_column, new_view_table, quote, view_columns
 from tidegate.iceberg.protocol import (
     AMENDED_GROUPS,
     AMENDMENT,
@@ -33,7 +28,7 @@ from tidegate.iceberg.protocol import (
 )
 from tidegate.iceberg.tables import with_columns
 from tidegate.iceberg.versions.swap import VersionStart
-from tidegate.plan.closing import closes_anything, commits
+from tidegate.plan.closing import PARTIAL, is_due
 from tidegate.plan.column_changes import seen
 from tidegate.plan.events import SliceCommitted
 from tidegate.plan.gaps import GAPS, with_gap
@@ -64,8 +59,6 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import View
 
 
-#: In a commit's summary: its tick did not go as far as it could, and shows nothing that is open.
-PARTIAL = "tidegate.partial"
 #: How often a tick is tried again that an amendment was in the way of.
 _TRIES = 4
 
@@ -172,7 +165,7 @@ class ViewTable:
             frontier = begin(self.view, pinned)
         elif (lost := missing(self.view, base.summary, pinned)) is not None and lost.upto is not None:
             gap, frontier = with_gap(base.summary, frontier, lost.upto), lost.upto
-        if not self._is_due(base, pinned, frontier, clock):
+        if not is_due(self.view, base.summary, positions(pinned), frontier, clock):
             return self._committed(base, started, started) if stepped else None
         # The frontier goes back by a step back alone (W9).
         reached = max((mark for mark in (frontier, clock) if mark is not None), default=None)
@@ -308,12 +301,25 @@ class ViewTable:
         )
         return Tick([*opened, *done.files], done.removed, done.groups, done.summary, since)
 
-    def begin_with(self, rows: DataFrame, summary: Mapping[str, str]) -> None:
-        """Have these final rows before the first tick, in one commit that says `summary` (`versions/past.py`)."""
-        files = self._write(rows, 1)
-        said = {**summary, "tidegate.groups": str(sum(f["rows"] for f in files)), PARTIAL: "true"}
-        committed = self.table.append(files, self._target, said, self._snapshot)
+    def begin_with(self, rows: DataFrame, summary: Mapping[str, str], behind: bool = False) -> None:
+        """Have these final rows before the first tick, in one commit that says `summary` (`versions/past.py`).
+        `behind`: those that are there. Else raises TG502 if something was committed before the table was opened: its
+        rows would be there twice."""
+        base = self._snapshot
+        if base.commit is not None and not behind:
+            raise overtaken(self.table.identifier)
+        tick = (base.integer("tidegate.tick") or 0) + 1
+        files = self._write(rows, tick)
+        groups = (base.integer("tidegate.groups") or 0) + sum(f["rows"] for f in files)
+        said = {"tidegate.open": "0", **base.facts, **summary, PARTIAL: "true"}
+        said |= {"tidegate.tick": str(tick), "tidegate.groups": str(groups)}
+        committed = self.table.append(files, self._target, said, base)
         self._snapshot = Snapshot(committed, said, committed)
+
+    @property
+    def said(self) -> Mapping[str, str]:
+        """What its last commit says."""
+        return self._snapshot.summary
 
     def frontier(self) -> int | None:
         """Up to where its rows are final, in ticks."""
@@ -327,18 +333,6 @@ class ViewTable:
             (current.integer("tidegate.groups") or 0) + (current.integer(AMENDED_GROUPS) or 0),
             current.integer("tidegate.open") or 0,
         )
-
-    def _is_due(
-        self, base: Snapshot, pinned: Sequence[Pinned], frontier: int | None, clock: int | None
-    ) -> bool:
-        """Whether a tick can change anything: with EMIT ON WINDOW CLOSE only if something can become final."""
-        if self.view.emit_on_window_close:
-            return closes_anything(self.view, frontier, clock)
-        now = commits(positions(pinned))
-        if PARTIAL in base.summary:
-            return True
-        before = commits(base.summary.get("tidegate.inputs"))
-        return now != (before or dict.fromkeys(now))
 
     def _carried_rows(self, base: Snapshot, cut: Cut) -> DataFrame | None:
         """What the last tick of a view with OVER has carried (C5); it stands where `_open` is NULL."""

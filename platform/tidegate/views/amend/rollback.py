@@ -12,7 +12,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view, view_identity
 from tidegate.iceberg.versions.swap import VersionStart
 from tidegate.plan.column_changes import other_columns
-from tidegate.plan.versions import LEFT, VALID_FROM, KeptVersion, kept_versions, tag_of
+from tidegate.plan.versions import LEFT, KeptVersion, current_version, kept_versions, says_lives, tag_of
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.statements.stored_definition import stored_view
 from tidegate.views.amend.rebuild import Rebuilt
@@ -36,7 +36,8 @@ def rollback(
     definition that is left, runs continue with the earlier one. Views that read it have to be rebuilt.
 
     Raises TG201 if this version can't be read any more, TG506 if its definition does not hold any more, TG508 if a new
-    version is built now, TG509 for a name that is no view, TG535 if nobody agrees.
+    version is built now, TG509 for a name that is no view, TG535 if nobody agrees, TG543 if rows that it needs are
+    gone, and what the current version has can't be kept in their place.
     """
     context.declare()
     view = context.catalog.get(name)
@@ -54,11 +55,10 @@ def rollback(
         what = f'"{view.name}" goes back to version {chosen.number}, which was replaced at {chosen.until}'
         context.ask("TG535", what, "tidegate rollback --yes", view.location)
         start = _start(context, table, chosen)
-        old = _definition(context, view, chosen)
+        old = _definition(context, view, chosen, start)
         left = {} if is_of_view(view, chosen.definition) else {LEFT: view_identity(view)}
         build = VersionBuild(context, old, start)
-        valid = {key: value for key, value in chosen.definition.items() if key == VALID_FROM}
-        finish(build, notify, left | valid | marks_of_continued(chosen, table, build.mark.number))
+        finish(build, notify, left | chosen.of_rows | marks_of_continued(chosen, table, build.mark.number))
     notify(f"{view.name}: version {build.mark.number} is version {chosen.number}, continued")
     frontier, groups, _ = build.table.totals()
     why, tag = f"it goes back to version {chosen.number}", tag_of(chosen.number)
@@ -77,10 +77,13 @@ def _start(context: Context, table: StoredTable, chosen: KeptVersion) -> Version
     return VersionStart(tag, table.at(tag).facts)
 
 
-def _definition(context: Context, view: View, chosen: KeptVersion) -> View:
+def _definition(context: Context, view: View, chosen: KeptVersion, start: VersionStart) -> View:
     """What the version computes. Raises TG506 if that is not what it would compute today."""
     old = stored_view(chosen.definition.get("tidegate.definition", ""), context.catalog)
-    other = None if old is None else other_columns(old, chosen.definition, partial(changes_of, context))
+    other = None
+    if old is not None:
+        other = other_columns(old, chosen.definition, partial(changes_of, context))
+        other = other or _unknown_below(context, old, start)
     if old is not None and other is None:
         return old
     why = other or "what it reads is not there any more, or has other columns"
@@ -90,3 +93,14 @@ def _definition(context: Context, view: View, chosen: KeptVersion) -> View:
         hint=f'SELECT * FROM "{view.name}$v{chosen.number}" has its results',
         location=view.location,
     )
+
+
+def _unknown_below(context: Context, view: View, start: VersionStart) -> str | None:
+    """Why nobody can tell whether rows of an earlier release were computed from the present results below; None if that
+    is known."""
+    for name in view.reads:
+        below = context.opened(name) if isinstance(context.catalog.get(name), View) else None
+        replaced = below is not None and current_version(below.properties()) > 1
+        if replaced and not says_lives(start.summary, name):
+            return f'it is of an earlier release, and does not say which results of "{name}" it has read'
+    return None

@@ -56,9 +56,13 @@ class MarkedWindow:
 
 def marked(context: Context, table: StoredTable) -> list[MarkedWindow]:
     """The marks of a view's results, as of the last `current()`; of earlier results (R4) none."""
-    text = table.property(MARKS)
-    facts = {} if text is None else json.loads(text)
-    if facts.get("of") != table.uuid:
+    return _marked(context, table, table.property(MARKS), table.uuid)
+
+
+def _marked(context: Context, table: StoredTable, text: str | None, life: str) -> list[MarkedWindow]:
+    """The marks that a property names, if they are of the results that have this life."""
+    facts = json.loads(text or "{}")
+    if facts.get("of") != life:
         return []
     filesystem, path = context.project.storage.filesystem(f"{table.location}/{_FOLDER}/{facts['file']}")
     with open_file(filesystem, path) as file:
@@ -76,10 +80,19 @@ def mark(context: Context, table: StoredTable, base: Snapshot, windows: Iterable
     table.append([], None, base.facts, base, change=change)
 
 
-def marks_of_past(context: Context, table: StoredTable, number: int, upto: int) -> dict[str, str]:
+def marks_of_past(
+    context: Context,
+    table: StoredTable,
+    number: int,
+    upto: int,
+    after: int | None = None,
+    continued: KeptVersion | None = None,
+) -> dict[str, str]:
     """What version `number` of a view says of its windows, if it keeps those of the current one that end up to there
-    (ticks)."""
-    kept = [one for one in marked(context, table) if one.end <= upto]
+    (ticks); beside those of a version that is `continued`, those that end after this one's frontier."""
+    kept = [one for one in marked(context, table) if one.end <= upto and (after is None or one.end > after)]
+    if continued is not None:
+        kept += _marked(context, table, continued.definition.get(MARKS), _life_of(continued, table))
     base, _, _ = table.uuid.partition("/")
     facts = {"of": f"{base}/{number}", "file": _written(context, table, kept)} if kept else {}
     return {MARKS: json.dumps(facts)} if facts else {}
@@ -101,10 +114,16 @@ def marks_of_continued(kept: KeptVersion, table: StoredTable, number: int) -> di
     """What version `number` of a view says of its windows, if it continues a kept one: the rows of the windows that are
     marked there are here, and in no log."""
     facts = json.loads(kept.definition.get(MARKS) or "{}")
-    base, _, _ = table.uuid.partition("/")
-    if facts.get("of") != (base if kept.number == 1 else f"{base}/{kept.number}"):
+    if facts.get("of") != _life_of(kept, table):
         return {}
+    base, _, _ = table.uuid.partition("/")
     return {MARKS: json.dumps({**facts, "of": f"{base}/{number}"})}
+
+
+def _life_of(kept: KeptVersion, table: StoredTable) -> str:
+    """The life that an earlier version of a table has had."""
+    base, _, _ = table.uuid.partition("/")
+    return base if kept.number == 1 else f"{base}/{kept.number}"
 
 
 def marked_windows(context: Context, view: View, table: StoredTable) -> DataFrame | None:

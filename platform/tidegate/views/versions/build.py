@@ -22,7 +22,7 @@ from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import is_of_view
 from tidegate.iceberg.protocol import AMENDMENTS
 from tidegate.iceberg.versions.swap import BuiltVersion, VersionStart, VersionSwap
-from tidegate.plan.closing import closes_anything, commits
+from tidegate.plan.closing import PARTIAL, closes_anything
 from tidegate.plan.column_changes import other_columns
 from tidegate.plan.gaps import same_scale
 from tidegate.plan.stages import rebuild_stages
@@ -46,12 +46,12 @@ from tidegate.plan.view_stages import KeepStage, SwapStage
 from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.views.definition import STALE
-from tidegate.views.inputs import positions
-from tidegate.views.resolve import changes_of, pin, standing
+from tidegate.views.resolve import changes_of, pin
 from tidegate.views.revisions.comparable import slices_read
 from tidegate.views.versions.in_force import require_current_below
 from tidegate.views.versions.past import FinishedRows, begin_with, keep, past_of
-from tidegate.views.view_table import PARTIAL, ViewTable
+from tidegate.views.versions.reached import ReadBefore
+from tidegate.views.view_table import ViewTable
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -97,10 +97,11 @@ class VersionBuild:
         known, context = self._unfinished(), self._context
         if known is None:
             # Before anything is made: it may be refused.
-            self._past()
+            self._past({} if self._start is None else self._start.summary)
             context.forget_next(self._view.name)
             known = self._begun()
         self.mark = known
+        self._before: ReadBefore | None = None
         try:
             # Until its last slice it holds what is final, whatever else it shows then.
             self.table = ViewTable(context, self._early(), self._beside, known, self._start)
@@ -109,24 +110,24 @@ class VersionBuild:
                 # What it begins with can't be continued, and never will be.
                 context.forget_next(self._view.name)
             raise
-        if self.frontier() is None:
+        if self._start is not None or self.frontier() is None:
             self._keep()
 
     def _keep(self) -> None:
         """Have what there is to begin with, in a commit of its own."""
-        past, finished, context = self._past(), self._finished, self._context
+        past, finished, context = self._past(self.table.said), self._finished, self._context
         if past is not None:
             number = self.mark.number
-            keeping = partial(keep, context, self.table, self.current, past, number, finished)
+            keeping = partial(keep, context, self.table, self.current, past, number, self._start, finished)
         elif finished is not None:
             keeping = partial(begin_with, context, self.table, finished)
         else:
             return
         self._stages.carry_out(KeepStage, lambda _: keeping())
 
-    def _past(self) -> KeptPast | None:
-        """What it keeps of the current version; an earlier version that it begins with has all of its own."""
-        return None if self._start is not None else past_of(self._context, self._view, self.current)
+    def _past(self, own: Mapping[str, str]) -> KeptPast | None:
+        """What it keeps of the current version. `own`: what its last commit says."""
+        return past_of(self._context, self._view, self.current, own, self._start)
 
     def _early(self) -> View:
         view = self._view
@@ -210,6 +211,7 @@ class VersionBuild:
             upto = self.mark.following(upto)
         if self.table.view is not self._view:
             self.table = ViewTable(self._context, self._view, self._beside, self.mark)
+        self._before = ReadBefore.now(self._context, self._view, self.current)
         self.table.tick()
         return False
 
@@ -271,15 +273,18 @@ class VersionBuild:
         return TimeKind[self.current.property("tidegate.time-kind") or self._view.kind.name]
 
     def _is_behind(self, base: Snapshot, newest: Snapshot) -> bool:
-        """Whether readers would go back by a swap (E5): in time, or, where no time of both can be compared, because it
-        has not read all that there is (O1). `base`: the current version; `newest`: the next one."""
-        view = self._view
-        if view.clock is not None and self._kind().same_ticks(view.kind):
-            stood, own = base.integer("tidegate.frontier"), newest.integer("tidegate.frontier")
+        """Whether readers would go back by a swap (E5): in time, or, where no time of both can be compared, because the
+        current version has read what the next one has not (O1). `base`: the current version; `newest`: the next one."""
+        view, stood = self._view, base.integer("tidegate.frontier")
+        if stood is not None and self._is_in_time():
             # A tick that closes nothing is not committed, however far the inputs are.
-            return stood is not None and (own is None or closes_anything(view, own, stood))
-        now = commits(positions(standing(self._context, view)))
-        return commits(newest.summary.get("tidegate.inputs")) not in ({}, now)
+            own = newest.integer("tidegate.frontier")
+            return own is None or closes_anything(view, own, stood)
+        return self._before is None or not self._before.covers(base)
+
+    def _is_in_time(self) -> bool:
+        """Whether frontiers of both can be compared."""
+        return self._view.clock is not None and self._kind().same_ticks(self._view.kind)
 
     def _has_lost_files(self, beside: StoredTable) -> bool:
         """Whether files of a version that was begun long ago are gone, which it then begins anew: no snapshot of the
@@ -301,6 +306,8 @@ class VersionBuild:
 
     def waits_for(self) -> str:
         """How far both versions are, in words."""
+        if not self._is_in_time():
+            return "the current one has read rows that the new one has not read yet"
         stood, own = self.current.current().integer("tidegate.frontier"), self.frontier()
         return (
             f"the results of the new version are final up to {self._view.kind.format(own)}, those of the current one "
@@ -315,6 +322,8 @@ class VersionBuild:
         before = self.current.properties()
         frontier = self._kind().format(base.integer("tidegate.frontier"))
         until = context.clock().astimezone(UTC).isoformat(timespec="seconds")
+        # What it has recorded itself holds for its rows.
+        more = {key: value for key, value in more.items() if key not in built.properties}
         facts = {GENERATION: str(self.mark.number), HIGHEST: str(self.mark.number), **more}
         if base.id is not None:
             facts[KEPT] = with_kept(before, until, frontier)
@@ -348,30 +357,6 @@ class VersionBuild:
             # (After any other error it may be stored.)
             for table, before in marked if error.code == "TG502" else ():
                 table.set_properties({STALE: before})
-            raise
-
-
-def is_left(context: Context, view: View, before: float | None = None) -> bool:
-    """Whether something is there that a process has left which was killed behind the swap, or of a version that was
-    given up. `view`: as it is declared; `before`: only what was begun before, seconds since the epoch; None: at any
-    time."""
-    beside = context.opened(next_of(view.name))
-    # Of the declared definition it is continued.
-    if beside is None or (context.is_building(view.name) and is_of_view(view, beside.properties())):
-        return False
-    mark = VersionInBuilding.of_text(beside.property(BUILDING))
-    return before is None or mark is None or datetime.fromisoformat(mark.started).timestamp() < before
-
-
-def clear_left(context: Context, view: View, before: float | None = None) -> None:
-    """Remove what `is_left` of a view that needs none. Somebody else who is at work on it is let alone."""
-    if not is_left(context, view, before):
-        return
-    try:
-        with context.lease(view.name, NEXT):
-            context.forget_next(view.name)
-    except TidegateError as error:
-        if error.code != "TG508":
             raise
 
 

@@ -7,18 +7,19 @@ the new query computes. `plan.versions.kept_past` says what is kept; `tidegate p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import ddl, quote
 from tidegate.plan.closing import closes_anything
-from tidegate.plan.gaps import GAPS, RETAINED_FROM, gaps_until, with_gap
+from tidegate.plan.gaps import GAPS, RETAINED_FROM, gaps_between, with_gap
 from tidegate.plan.lost_totals import LOST_TOTALS
-from tidegate.plan.resets import FOLLOWED_RESETS, followed
-from tidegate.plan.versions import VALID_FROM, KeptPast, kept_past
+from tidegate.plan.resets import FOLLOWED_RESETS, Beyond, followed
+from tidegate.plan.versions import VALID_FROM, KeptPast, kept_past, kept_versions, tag_of
 from tidegate.sql.dialect.inner_names import ORDINAL
-from tidegate.views.inputs import final_now, positions
+from tidegate.views.inputs import final_now, pending, positions
 from tidegate.views.resolve import pin, resolve_columns, standing
 from tidegate.views.retention import first_edges
 from tidegate.views.revisions.erased_windows import marks_of_past
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from tidegate.iceberg.protocol import Snapshot
     from tidegate.iceberg.tables import StoredTable
+    from tidegate.iceberg.versions.swap import VersionStart
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
     from tidegate.views.view_table import ViewTable
@@ -45,22 +47,32 @@ _CONTINUED = (
 )
 
 
-def past_of(context: Context, view: View, current: StoredTable) -> KeptPast | None:
-    """What a new version keeps of the current one; None if it can compute all. Raises TG543 if it can't keep it."""
+def past_of(
+    context: Context, view: View, current: StoredTable, own: Mapping[str, str], start: VersionStart | None
+) -> KeptPast | None:
+    """What a new version keeps of the current one; None if it can compute all that it does not have. `own`: what its
+    last commit says; `start`: what it has begun with. Raises TG543 if it can't keep it."""
     now = current.current()
-    edges = first_edges(standing(context, view))
+    pinned = standing(context, view)
+    edges = first_edges(pinned)
     if all(edge is None for _, edge in edges.values()):
         return None
     fields = context.tables.rows(current.identifier, now.id).schema.fields
     stored = [(field.name, ddl(field.dataType)) for field in fields]
     columns = [(c.name, c.type) for c in resolve_columns(context, view)]
     frontier = now.integer("tidegate.frontier")
-    past = kept_past(view, columns, edges, frontier, current.properties(), stored)
+    past = kept_past(view, columns, edges, frontier, current.properties(), stored, own)
+    if past is not None and (Beyond.of(own) is not None or pending(view, own, pinned) is not None):
+        why = "results of it would have to close again after a reset of the watermark, and rows behind it are gone"
+        past = replace(past, refused=why)
     if past is not None and past.refused is not None:
+        remedy = past.remedy
+        if start is not None:
+            remedy = f'SELECT * FROM "{view.name}$v{start.tag.rpartition("_")[2]}" has the earlier results'
         raise TidegateError(
             "TG543",
             f'a new version of "{view.name}" can\'t begin: {past.refused}',
-            hint=past.remedy,
+            hint=remedy,
             location=view.location,
         )
     return past
@@ -87,28 +99,41 @@ def keep(
     current: StoredTable,
     past: KeptPast,
     number: int,
+    start: VersionStart | None,
     finished: FinishedRows | None = None,
 ) -> None:
-    """Let the `table` of version `number` begin with what it keeps of the current version, and behind that with
-    `finished` rows. The boundary is recorded before the rows are: killed in between, it is recorded again."""
-    view, base = table.view, current.current()
-    facts = {VALID_FROM: str(past.valid_from)} | marks_of_past(context, current, number, past.upto)
-    retired = current.property(RETAINED_FROM)
-    if retired is not None and int(retired) <= past.upto:
-        # What is gone of the current version's results is gone here, too.
-        facts[RETAINED_FROM] = retired
-    table.table.set_properties(facts)
-    rows = _rows(context, view, current.identifier, base, past)
-    skipped = _skipped(view, base, past.upto)
+    """Let the `table` of version `number` have what it keeps of the current version: behind the rows of the `start`, or
+    before `finished` ones. The boundary is recorded before the rows are: killed in between, it is recorded again."""
+    view, base, after = table.view, current.current(), table.frontier()
+    table.table.set_properties(_facts(context, current, past, number, start))
+    rows = _rows(context, view, current.identifier, base, past, after)
+    skipped = _skipped(table, base, past.upto)
     if finished is not None and finished.frontier > past.upto:
         rows = rows.unionByName(_finished(context, view, finished, past.upto), allowMissingColumns=True)
         table.begin_with(rows, _said(finished) | skipped)
         return
     pinned = pin(context, view)
-    summary = {"tidegate.tick": "1", "tidegate.inputs": positions(pinned), "tidegate.open": "0"}
-    summary |= {"tidegate.frontier": str(past.upto)}
+    summary = {"tidegate.inputs": positions(pinned), "tidegate.frontier": str(past.upto)}
     summary |= followed({p.input.name: p.snapshot.summary for p in pinned}) | skipped
-    table.begin_with(rows, summary)
+    table.begin_with(rows, summary, behind=start is not None)
+
+
+def _facts(
+    context: Context, current: StoredTable, past: KeptPast, number: int, start: VersionStart | None
+) -> dict[str, str]:
+    """The table properties of version `number`, which keeps what ends up to the boundary, and behind the `start`."""
+    earlier = {tag_of(one.number): one for one in kept_versions(current.properties())}
+    continued = None if start is None else earlier.get(start.tag)
+    own = None if start is None else start.summary.get("tidegate.frontier")
+    after = None if own is None else int(own)
+    facts = {VALID_FROM: str(past.valid_from)}
+    facts |= marks_of_past(context, current, number, past.upto, after, continued)
+    # What is gone of the results of either version is gone here, too.
+    edges = [] if continued is None else [continued.of_rows.get(RETAINED_FROM)]
+    if (retired := current.property(RETAINED_FROM)) is not None and (after is None or int(retired) > after):
+        edges.append(str(min(int(retired), past.valid_from)))
+    known = [int(edge) for edge in edges if edge is not None]
+    return facts | {RETAINED_FROM: str(max(known))} if known else facts
 
 
 def begin_with(context: Context, table: ViewTable, finished: FinishedRows) -> None:
@@ -119,8 +144,7 @@ def begin_with(context: Context, table: ViewTable, finished: FinishedRows) -> No
 def _said(finished: FinishedRows) -> dict[str, str]:
     """What the commit says that has these rows: up to where they are final, of which inputs, and what has to be known
     to continue."""
-    known = {key: finished.at.summary[key] for key in _CONTINUED if key in finished.at.summary}
-    return known | {"tidegate.tick": "1", "tidegate.open": "0"}
+    return {key: finished.at.summary[key] for key in _CONTINUED if key in finished.at.summary}
 
 
 def _finished(context: Context, view: View, finished: FinishedRows, after: int | None) -> DataFrame:
@@ -135,23 +159,30 @@ def _finished(context: Context, view: View, finished: FinishedRows, after: int |
     return rows.select(*columns, *_system(rows))
 
 
-def _skipped(view: View, base: Snapshot, upto: int) -> dict[str, str]:
+def _skipped(table: ViewTable, base: Snapshot, upto: int) -> dict[str, str]:
     """What nobody has computed below the boundary: the current version has skipped it, or had not come to it."""
-    summary = {GAPS: gaps_until(base.summary, upto)} if GAPS in base.summary else {}
-    frontier = base.integer("tidegate.frontier")
-    if frontier is not None and frontier < upto and closes_anything(view, frontier, upto):
-        return with_gap(summary, frontier, upto)
-    return summary
+    said, after = table.said, table.frontier()
+    for stretch in gaps_between(base.summary, after, upto):
+        said = with_gap(said, *stretch)
+    reached = [mark for mark in (after, base.integer("tidegate.frontier")) if mark is not None]
+    if reached and max(reached) < upto and closes_anything(table.view, max(reached), upto):
+        said = with_gap(said, max(reached), upto)
+    return {GAPS: said[GAPS]} if GAPS in said else {}
 
 
-def _rows(context: Context, view: View, identifier: str, base: Snapshot, past: KeptPast) -> DataFrame:
-    """Final rows of the current version, in the columns of the new one."""
+def _rows(
+    context: Context, view: View, identifier: str, base: Snapshot, past: KeptPast, after: int | None
+) -> DataFrame:
+    """Final rows of the current version that end after a tick (None: all), in the columns of the new one."""
     from pyspark.sql import functions as F
 
     stored = context.tables.rows(identifier, base.id).where(~F.col("_open"))
     stored = final_now(stored, view, base.summary)
     boundary = F.expr(view.kind.spark_literal(past.upto))
     stored = stored.where(window_is_closed(F.col("_window_end"), boundary))
+    if after is not None:
+        own = F.expr(view.kind.spark_literal(after))
+        stored = stored.where(~window_is_closed(F.col("_window_end"), own))
     columns = []
     for column in resolve_columns(context, view):
         before = past.columns[column.name]

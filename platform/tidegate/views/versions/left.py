@@ -1,0 +1,39 @@
+"""What is there of versions that nobody continues: of one that was given up, or behind a swap (E5)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import is_of_view
+from tidegate.plan.versions import BUILDING, VersionInBuilding, next_of
+from tidegate.views.versions.build import NEXT
+
+if TYPE_CHECKING:
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import View
+
+
+def is_left(context: Context, view: View, before: float | None = None) -> bool:
+    """Whether something is there that a process has left which was killed behind the swap, or of a version that was
+    given up. `view`: as it is declared; `before`: only what was begun before, seconds since the epoch; None: at any
+    time."""
+    beside = context.opened(next_of(view.name))
+    # Of the declared definition it is continued.
+    if beside is None or (context.is_building(view.name) and is_of_view(view, beside.properties())):
+        return False
+    mark = VersionInBuilding.of_text(beside.property(BUILDING))
+    return before is None or mark is None or datetime.fromisoformat(mark.started).timestamp() < before
+
+
+def clear_left(context: Context, view: View, before: float | None = None) -> None:
+    """Remove what `is_left` of a view that needs none. Somebody else who is at work on it is let alone."""
+    if not is_left(context, view, before):
+        return
+    try:
+        with context.lease(view.name, NEXT):
+            context.forget_next(view.name)
+    except TidegateError as error:
+        if error.code != "TG508":
+            raise
