@@ -1,8 +1,13 @@
-"""Whether a log is of the definition by which it is read and written."""
+"""Whether a log is of the definition by which it is read and written, and what another one changes."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.iceberg.progress import LogProgress
 
 
 def same_definition(name: str, stored: str | None, wanted: str) -> None:
@@ -16,3 +21,13 @@ def same_definition(name: str, stored: str | None, wanted: str) -> None:
                 "another name"
             ),
         )
+
+
+def altered(before: LogProgress, after: LogProgress) -> str | None:
+    """The note of the first commit under another strategy (W13): what is judged from here on is judged by it."""
+    was, now = before.strategy, after.strategy
+    if was is None or now is None or was.identity == now.identity:
+        return None
+    if was.text == now.text:
+        return f"ALTER WATERMARK: {now.text} with other options"
+    return f"ALTER WATERMARK: {was.text} became {now.text}"

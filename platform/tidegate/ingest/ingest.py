@@ -13,7 +13,7 @@ from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, LogProgr
 from tidegate.iceberg.protocol import going_on
 from tidegate.iceberg.tables import with_columns
 from tidegate.ingest.connector import BatchRows
-from tidegate.ingest.definition import same_definition
+from tidegate.ingest.definition import altered, same_definition
 from tidegate.ingest.relearn import relearned
 from tidegate.ingest.shape import gate_input
 from tidegate.jvm.within import settings
@@ -380,13 +380,3 @@ def well_ordered(reports: list[dict[str, Any]]) -> bool:
     names = [name for report in reports for name in report["partitions"]]
     ordered = all(entry["ordered"] for report in reports for entry in report["partitions"].values())
     return ordered and len(names) == len(set(names))
-
-
-def altered(before: LogProgress, after: LogProgress) -> str | None:
-    """The note of the first commit under another strategy (W13): what is judged from here on is judged by it."""
-    was, now = before.strategy, after.strategy
-    if was is None or now is None or was.identity == now.identity:
-        return None
-    if was.text == now.text:
-        return f"ALTER WATERMARK: {now.text} with other options"
-    return f"ALTER WATERMARK: {was.text} became {now.text}"
