@@ -25,6 +25,7 @@ from tidegate.session.apply import apply
 from tidegate.session.session import Session
 from tidegate.sinks.deliver import deliver
 from tidegate.store.status import read_status
+from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.versions.keeping import forget_versions
 
@@ -349,3 +350,26 @@ def test_E6_a_real_topic_gets_the_differences(workbench: Workbench, kafka: RealB
     )
     newest = {(minute, k): x for minute, k, x in found}
     assert newest == {("02", "a"): 1, ("02", "b"): None, ("03", "a"): 2, ("03", "b"): 4}
+
+
+def test_E8_the_position_of_a_later_release_is_neither_read_nor_changed(workbench: Workbench) -> None:
+    workbench.assets(a=TABLE + VIEW.format(what="sum(n)") + FILES.format(name="out", more=""))
+    session = workbench.session()
+    session.execute("INSERT INTO t VALUES ('a', 1, '2026-01-01 00:00:01'), ('a', 2, '2026-01-01 00:05:00')")
+    session.run()
+    file = workbench.root / "out" / "_tidegate" / "position.json"
+    position = json.loads(file.read_text())
+    assert position[STORAGE_VERSION] == str(NEWEST)
+    later = json.dumps(position | {STORAGE_VERSION: str(NEWEST + 1)})
+    file.write_text(later)
+    session.execute("INSERT INTO t VALUES ('a', 3, '2026-01-01 00:09:00')")
+    for ask in (lambda: session.run(fail_fast=True), lambda: read_status(session.project, ["out"])):
+        with pytest.raises(TidegateError) as refused:
+            ask()
+        assert refused.value.code == "TG622"
+    assert file.read_text() == later
+    # One of an earlier release says nothing, and gets the version with its next delivery.
+    file.write_text(json.dumps({key: value for key, value in position.items() if key != STORAGE_VERSION}))
+    session.run()
+    assert json.loads(file.read_text())[STORAGE_VERSION] == str(NEWEST)
+    assert len(delivered(workbench.root / "out")) == 2

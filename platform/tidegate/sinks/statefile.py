@@ -21,6 +21,7 @@ from tidegate.project.object_store import (
     whole_name,
 )
 from tidegate.project.owner import Owner
+from tidegate.store.version import NEWEST, STORAGE_VERSION, require_known
 
 if TYPE_CHECKING:
     from tidegate.project import Storage
@@ -44,7 +45,8 @@ class StateFile:
         self._owner, self._sink = storage.owner if sink else None, sink
 
     def read(self) -> dict[str, Any] | None:
-        """The document, or None if there is none. Raises TG531 for somebody else's."""
+        """The document, or None if there is none. Raises TG531 for somebody else's, TG622 for that of a later
+        release."""
         document = self._load()
         if document is not None and self._owner is not None:
             require_owner(self._sink, self._owner, Owner.of(document.get("owner")))
@@ -67,12 +69,14 @@ class StateFile:
             # Asked before: a version that is too old is refused.
             self._version = version_of(self._filesystem, self._path)
         document: dict[str, Any] = read_json(self._filesystem, self._path)
+        if self._sink:
+            require_known(f'the position of sink "{self._sink}"', document)
         return document
 
     def write(self, document: dict[str, Any]) -> None:
         """Put the document in the place of the one before."""
         if self._owner is not None:
-            document = document | {"owner": asdict(self._owner)}
+            document = document | {"owner": asdict(self._owner), STORAGE_VERSION: str(NEWEST)}
         if self._put is not None:
             # No two of them are the same, see `ConditionalPut`.
             self._written += 1

@@ -16,6 +16,7 @@ from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
 from tidegate.store.metadata import load_table
+from tidegate.store.version import require_known
 
 _SUMMARY = "tidegate.delivered-"
 #: What the names of position files of Kafka sinks start with; behind it is the topic.
@@ -121,7 +122,8 @@ def last_deployment(storage: Storage, name: str) -> dict[str, str] | None:
 
 def read_position(storage: Storage, sink: Sink) -> tuple[Position, str] | None:
     """The position, and when it last moved (ISO, UTC); None before the sink began. A delivery that is decided and broke
-    off before it was finished does not count yet. Raises TG620 if it can't be read."""
+    off before it was finished does not count yet. Raises TG620 if it can't be read, TG622 for that of a later
+    release."""
     if isinstance(sink.connector, IcebergSinkOptions):
         namespace, name = sink_table(storage, sink)
         table = load_table(storage, name, namespace)
@@ -135,6 +137,7 @@ def read_position(storage: Storage, sink: Sink) -> tuple[Position, str] | None:
     found = _document(storage, position_file(storage, sink), what)
     if found is None or found[0].get("sink", sink.name) != sink.name:
         return None
+    require_known(what, found[0])
     try:
         return Position.of_document(found[0]), _iso(found[1])
     except KeyError as error:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from tidegate.errors import TidegateError
 
-#: Table property of logs, states, views, and the tables of Iceberg sinks.
+#: Table property of logs, states, views, and the tables of Iceberg sinks; key of the position files of other sinks.
 STORAGE_VERSION = "tidegate.storage-version"
-#: What this release writes into tables that it makes. 1: the first release, whose tables do not say it. 2: tables say
-#: it.
+#: What this release writes into tables and position files that it makes. 1: the first release, which does not say it.
+#: 2: tables say it; position files since some time after.
 #: Whoever changes what is stored so that an earlier release would misread it adds one, and keeps tables of the version
 #: before in tests/stored.
 NEWEST = 2
@@ -18,7 +18,7 @@ NEWEST = 2
 
 def storage_version(properties: Mapping[str, str]) -> int | None:
     """Of a table with these properties; None if it is none that this release knows how to number."""
-    text = properties.get(STORAGE_VERSION, "1")
+    text = str(properties.get(STORAGE_VERSION, "1"))
     return int(text) if text.isascii() and text.isdigit() else None
 
 
