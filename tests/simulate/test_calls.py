@@ -22,7 +22,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "iceberg/versions/swap.py": "_jvm tidegate.jvm.java.java_class",
         "jvm/conditional.py": "_jvm tidegate.jvm.java.java_class",
         "runtime/kafka_jobs.py": "_jdf _jsc _jvm tidegate.jvm.java.java_class uuid.uuid4",
-        "runtime/kafka_broker.py": "_jvm tidegate.jvm.java.java_class",
+        "runtime/kafka_broker.py": "_jvm tidegate.jvm.java.java_class time.sleep",
         "runtime/kafka_topics.py": "….read.format ….write.format",
         "sinks/iceberg.py": "_jvm ….writeTo",
     },

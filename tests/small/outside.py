@@ -145,6 +145,9 @@ class Table:
     def current(self) -> Snapshot:
         return self._standing(self._outside.durable.newest)
 
+    def property(self, key: str) -> None:
+        """It has none."""
+
     def at(self, snapshot: int) -> Snapshot:
         return self._standing(snapshot)
 

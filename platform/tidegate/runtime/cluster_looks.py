@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -129,37 +129,42 @@ class ClusterLooks:
             found = self._taken(topics)
         except Exception:
             # Who asks by itself is told why.
-            self._close(self._looking)
+            _closed(self._taken_out())
         finally:
             with self._lock:
                 self._look, self._looks = _Look(known.number + 1, now, found or {}), False
                 self._apart = self._clock() + _APART if found is None else 0.0
                 seat.used = self._look.number
                 self._lock.notify_all()
-                left = None if self._seats else self._looking
-            self._close(left)
+                left = None if self._seats else self._taken_out()
+            _closed(left)
         return found is not None and seat.topic in found and found[seat.topic] == ends
 
     def leave(self, seat: Seat) -> None:
-        """It is not asked for any more."""
+        """It is not asked for any more. (What a look has failed of may be the topic that goes.)"""
         with self._lock:
             self._seats.discard(seat)
-            left = None if self._seats or self._looks else self._looking
-        self._close(left)
+            self._apart = 0.0
+            left = None if self._seats or self._looks else self._taken_out()
+        _closed(left)
 
     def _taken(self, topics: tuple[str, ...]) -> Ends:
         if self._looking is None or self._looking[0] != topics:
-            self._close(self._looking)
+            _closed(self._taken_out())
             self._looking = topics, self._opened(topics)
         return self._looking[1].latest()
 
-    def _close(self, looking: tuple[tuple[str, ...], Looking] | None) -> None:
-        """Without the lock: a client may take long to close."""
-        with self._lock:
-            if looking is None or looking is not self._looking:
-                return
-            self._looking = None
-        looking[1].close()
+    def _taken_out(self) -> Looking | None:
+        """What takes looks, to be closed: by the thread that looks, or with the lock while nobody does."""
+        looking, self._looking = self._looking, None
+        return None if looking is None else looking[1]
+
+
+def _closed(looking: Looking | None) -> None:
+    """Without the lock: a client may take long to close, or fail, which is nobody's concern any more."""
+    if looking is not None:
+        with suppress(Exception):
+            looking.close()
 
 
 class SharedLooks:

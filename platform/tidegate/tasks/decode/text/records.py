@@ -72,9 +72,11 @@ class Records:
         field = rf'(?:"(?:[^"]|"")*"|[^"{out}][^{out}]*|)'
         self._alone = rf"\A{field}(?:{out}{field})*[\r\n]*\z" if len(delimiter.encode()) == 1 else None
         raw = out.encode()
-        # What ends inside of a field in quotes.
+        # What ends inside of a field in quotes. It can be read in one way only, without possessive quantifiers: before
+        # Python 3.11.5 these do not always match what they should (gh-106052).
+        quoted = rb'"[^"]*(?:""[^"]*)*'
         self._open = re.compile(
-            rb'(?:(?:"(?:[^"]++|"")*+"|(?!"))(?:(?!%b).)*+%b)*+"(?:[^"]++|"")*+\Z' % (raw, raw), re.DOTALL
+            rb'(?:(?:%b"(?!")|(?!"))(?:(?!%b).)*%b)*%b\Z' % (quoted, raw, raw, quoted), re.DOTALL
         )
         self._limit = limit
         #: Of the record that has not ended: its lines since the last piece, their bytes, whether there was a piece, and

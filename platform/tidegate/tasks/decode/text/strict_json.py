@@ -27,8 +27,8 @@ _SURROGATE = "unparseable: half a character (an unpaired surrogate) in a JSON te
 _EXPONENT = 1000
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_COMMAS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|,', re.DOTALL)
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_COMMAS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|,', re.DOTALL)
+_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 scan_text = json.decoder.scanstring  # type: ignore[attr-defined]  # Python's own reader of texts, without a name
 
