@@ -87,3 +87,34 @@ def test_E2_R2_a_change_that_was_committed_by_earlier_columns_is_applied_by_the_
     now.run(["t"])
     found = now.execute("SELECT id, b, a FROM t").rows()
     assert sorted(map(tuple, found)) == [(1, 5, None), (2, 7, None)]
+
+
+def test_E9_an_erasure_waits_for_columns_of_a_state_that_are_being_changed(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run was killed between the commit of the log and that of the state: nothing is erased before it continues."""
+    table = "CREATE TABLE t (k VARCHAR PRIMARY KEY, n INT{more});"
+    session = workbench.assets(t=table.format(more="")).session()
+    session.execute("INSERT INTO t VALUES ('ann', 1), ('bob', 2)")
+    changed = workbench.assets(t=table.format(more=", m INT")).session()
+    follow = KeyedTable._follow
+
+    def killed(state: KeyedTable, changes: Any) -> bool:
+        if state.relation.definition == changed.relation("t").definition:
+            raise KeyboardInterrupt
+        return follow(state, changes)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(KeyedTable, "_follow", killed)
+        with pytest.raises(KeyboardInterrupt):
+            changed.run(["t"])
+    again = workbench.session()
+    again.confirm = lambda text: True
+    with pytest.raises(TidegateError) as refused:
+        erase(again, "t", "k = 'ann'")
+    assert refused.value.code == "TG506"
+    assert "tidegate run t" in (refused.value.hint or "")
+    again.run(["t"])
+    assert sorted(row[0] for row in again.execute("SELECT k FROM t").rows()) == ["ann", "bob"]
+    erase(again, "t", "k = 'ann'")
+    assert [row[0] for row in again.execute("SELECT k FROM t").rows()] == ["bob"]

@@ -31,6 +31,7 @@ from tidegate.runtime.stages import Stages
 from tidegate.sql.statements.analysis import load_catalog
 from tidegate.tasks import gate as gate_task
 from tidegate.tasks.memories import MemoryFiles
+from tidegate.tasks.writer import WriteTarget
 from tidegate.watermark import GateState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -148,10 +149,12 @@ class SmallLog(Log):
         self.relation, self.stages = relation(setting.strategy, setting.expires)
         self.table, self._topic = Table(outside, "commit log"), topic  # type: ignore[assignment]
         self._offered, self.state = STRATEGIES[setting.strategy], None
-        wm = pa.schema([("_wm", pa.int64())])
-        self._target = SimpleNamespace(schema=wm)  # type: ignore[assignment]
         self._memories = MemoryFiles(outside, "memory")  # type: ignore[arg-type]
         self.reload()
+
+    def _target_now(self) -> WriteTarget:
+        wm = pa.schema([("_wm", pa.int64())])
+        return SimpleNamespace(schema=wm)  # type: ignore[return-value]
 
     def _judge(self, epoch: int, rows: BatchRows, arrived: datetime, decisions: Any) -> list[dict[str, Any]]:
         if rows.frame is None:

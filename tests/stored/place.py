@@ -62,7 +62,8 @@ def pack(folder: Path, release: str) -> Path:
 
 def unpack(release: str, folder: Path) -> None:
     with tarfile.open(KEPT / f"{release}.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+        # (Before Python 3.11.4 there is no filter.)
+        archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
 
 
 def keep_answers(said: dict[str, Any], release: str) -> None:

@@ -4,6 +4,7 @@ stays."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,8 +26,10 @@ from tests.views.test_valid_from import (
 from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view
 from tidegate.errors import TidegateError
+from tidegate.maintenance.upkeep import maintain
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.versions import VALID_FROM
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.amend.rollback import rollback
@@ -226,3 +229,44 @@ def test_E9_E5_who_goes_back_has_the_marks_of_the_heldof_that_version(workbench:
     table.current()
     assert marked(session, table) == held
     assert valid_from(session) is not None
+
+
+def test_E5_upkeep_spares_the_version_that_one_goes_back_to(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its retention passes while its rows are taken over."""
+    session = left(workbench)
+    swapped = build.VersionBuild.swapped
+
+    def meanwhile(version: build.VersionBuild, facts: Any) -> bool:
+        monkeypatch.setattr(build.VersionBuild, "swapped", swapped)
+        maintain(workbench.session(), "v", Policy(keep_versions=0, keep_snapshots=0, settle=0))
+        return swapped(version, facts)
+
+    monkeypatch.setattr(build.VersionBuild, "swapped", meanwhile)
+    rollback(session, "v")
+    now = opened(workbench, COUNT)
+    ends = [end for end, _ in rows(now)]
+    assert ends == sorted(set(ends))
+    assert audit_view(now, "v").ok
+
+
+def test_E5_a_version_that_is_dropped_elsewhere_while_one_goes_back_to_it_is_not_swapped_in(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = left(workbench)
+    before, swapped = rows(session), build.VersionBuild.swapped
+
+    def meanwhile(version: build.VersionBuild, facts: Any) -> bool:
+        monkeypatch.setattr(build.VersionBuild, "swapped", swapped)
+        other = workbench.session()
+        monkeypatch.setattr(other, "lease", lambda *_: nullcontext())
+        other.execute('DROP MATERIALIZED VIEW "v$v1"', yes=True)
+        maintain(other, "v", Policy(keep_snapshots=0, settle=0))
+        return swapped(version, facts)
+
+    monkeypatch.setattr(build.VersionBuild, "swapped", meanwhile)
+    with pytest.raises(TidegateError) as refused:
+        rollback(session, "v")
+    assert refused.value.code in ("TG502", "TG506", "TG543"), refused.value
+    assert rows(workbench.session()) == before

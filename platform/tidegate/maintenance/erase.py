@@ -31,6 +31,7 @@ from tidegate.plan.upkeep_stages import EraseStage, ForgetStage, TableStage, era
 from tidegate.plan.versions import KEPT
 from tidegate.project.jobs.maintenance import load_maintenance
 from tidegate.sql.statements.row_condition import log_condition, passed_condition
+from tidegate.views.resolve import require_columns
 from tidegate.views.revisions.erased_windows import marked
 from tidegate.wording import counted
 
@@ -179,6 +180,7 @@ class _SourceErasure:
         self._condition, self._raw, self._keep = condition, tuple(raw), keep
         storage = context.project.storage
         self._log = StoredLog(context.tables, storage, relation, stored, storage.owner)
+        require_columns(context, relation, self._log.table)
         reach = require_reach(context, self._log, condition, keep)
         self._views, self._keeping = reach.reached, reach.keeping
         #: Their rows stay. But an earlier version of theirs, or the next one, may show what this one does not (E5).

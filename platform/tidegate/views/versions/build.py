@@ -288,9 +288,10 @@ class VersionBuild:
 
     def _has_lost_files(self, beside: StoredTable) -> bool:
         """Whether files of a version that was begun long ago are gone, which it then begins anew: no snapshot of the
-        view's table names them, so an earlier release, or whoever else removes orphans, takes them for some."""
+        view's table names them, so an earlier release, or whoever else removes orphans, takes them for some. Those of
+        an earlier version that it begins with go with that one, whenever somebody drops it."""
         now = self._context.clock()
-        if now - datetime.fromisoformat(self.mark.started) < _SAFE:
+        if self._start is None and now - datetime.fromisoformat(self.mark.started) < _SAFE:
             return False
         files = self._context.tables.upkeep(beside.identifier).data_files("_tick").select("file_path")
         # Bounded: a path for each file of the version.

@@ -8,7 +8,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.plan.versions import KEPT, KeptVersion, kept_text, kept_versions, tag_of, version_of
+from tidegate.plan.versions import (
+    BUILDING,
+    KEPT,
+    KeptVersion,
+    VersionInBuilding,
+    kept_text,
+    kept_versions,
+    next_of,
+    tag_of,
+    version_of,
+)
 from tidegate.store.positions import read_position
 
 if TYPE_CHECKING:
@@ -23,7 +33,8 @@ _TRIES = 5
 def beyond(
     context: Context, view: str, properties: Mapping[str, str], keep: float | None, now: float
 ) -> list[int]:
-    """The earlier versions of a view's table whose retention has passed, and that no sink has yet to go on from (E5).
+    """The earlier versions of a view's table whose retention has passed, and that no sink and no version in building
+    has yet to go on from (E5).
     `keep`: seconds, None: for ever; `now`: seconds since the epoch."""
     if keep is None:
         return []
@@ -33,7 +44,11 @@ def beyond(
         if datetime.fromisoformat(one.until).timestamp() + keep < now
     ]
     needed = _read_by_sinks(context, view) if old else set()
-    return [number for number in old if number not in needed]
+    beside = context.opened(next_of(view)) if old else None
+    building = None if beside is None else VersionInBuilding.of_text(beside.property(BUILDING))
+    # The files of the version that it begins with are its own.
+    begun = "" if building is None else building.start
+    return [number for number in old if number not in needed and tag_of(number) != begun]
 
 
 def _read_by_sinks(context: Context, view: str) -> set[int]:
