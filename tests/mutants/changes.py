@@ -294,4 +294,13 @@ GUARDS: tuple[Guard, ...] = (
             "::test_E8_who_does_not_say_which_results_below_he_has_read_does_not_go_back_to_them",
         ),
     ),
+    Guard(
+        "start-of-a-build-is-kept",
+        "E5",
+        "The version whose rows another one begins with is kept until that one is swapped in.",
+        "views/versions/keeping.py",
+        " if number not in needed and tag_of(number) != begun]",
+        " if number not in needed]",
+        ("tests/views/test_going_back_past.py::test_E5_upkeep_spares_the_version_that_one_goes_back_to",),
+    ),
 )
