@@ -77,7 +77,7 @@ class AmendmentComparison:
         sums = signed.groupBy(*keys).agg(F.sum(_N).alias(LATE_ROWS), F.max("_tick").alias("_tick"))
         found = beside_units(sums, hit, view, [GROUPS])
         if view.open_sql is not None:
-            found = with_replaced_tick(found, view, now, then)
+            found = with_replaced_tick(found, view, without_units(then, now, view))
             found = found.withColumn("_tick", F.coalesce("_tick", REPLACED_TICK)).drop(REPLACED_TICK)
         # A window that the live run has never said anything about counts to the first commit: a sink that began later
         # has gone past it.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.iceberg.layout import quote
 from tidegate.sql.dialect.inner_names import inner
-from tidegate.views.revisions.revisions import beside_units, units, without_units
+from tidegate.views.revisions.revisions import beside_units, units
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,14 +37,14 @@ def overlapping(view: View, rows: DataFrame, others: DataFrame, added: Sequence[
     return rows.join(there, same, "inner" if added else "left_semi")
 
 
-def with_replaced_tick(found: DataFrame, view: View, now: DataFrame, then: DataFrame) -> DataFrame:
-    """`found`, a line for each session, with `REPLACED_TICK` for one that was not there `then` (whose `_tick` is NULL):
-    the last commit of the sessions of its key and time that are not there `now` any more. A sink that has not delivered
-    one of them delivers the new session in its place. NULL where there are none."""
+def with_replaced_tick(found: DataFrame, view: View, gone: DataFrame) -> DataFrame:
+    """`found`, a line for each session, with `REPLACED_TICK` for one that was not there before (whose `_tick` is NULL):
+    the last commit of the sessions of its key and time that are `gone`. A sink that has not delivered one of them
+    delivers the new session in its place. NULL where there are none."""
     from pyspark.sql import functions as F
 
     own = [quote(name) for name in units(view)]
     new = found.where(F.col("_tick").isNull()).select(*own)
-    pairs = overlapping(view, new, without_units(then, now, view), ["_tick"])
+    pairs = overlapping(view, new, gone, ["_tick"])
     ticks = pairs.groupBy(*own).agg(F.max(inner("other_tick")).alias(REPLACED_TICK))
     return beside_units(found, ticks, view, [REPLACED_TICK], "left")

@@ -199,7 +199,7 @@ class Reclosing:
             found = found.withColumn(NUMBER, F.lit(None).cast("bigint"))
         else:
             found = beside_units(found, marks, view, [NUMBER], "left")
-        found = self._with_touched(found, now)
+        found = self._with_touched(found)
         known = F.col(NUMBER).isNotNull() | F.col(REPLACED_TICK).isNotNull()
         waiting = F.least(_LATER, F.greatest(F.col(_THEN) - F.col(_NOW), F.lit(0)))
         found = found.withColumn(_WAITING, waiting)
@@ -215,7 +215,7 @@ class Reclosing:
             }
         )
 
-    def _with_touched(self, found: DataFrame, now: DataFrame) -> DataFrame:
+    def _with_touched(self, found: DataFrame) -> DataFrame:
         """With `REPLACED_TICK` of sessions: the last commit of those that were emitted of its time."""
         from pyspark.sql import functions as F
 
@@ -228,7 +228,7 @@ class Reclosing:
             replaced = self._stored.where(F.col("_open").isNull() & (F.col("_revision.kind") == ROW))
             start = F.expr(view.kind.spark_literal(stale.start))
             emitted = emitted.unionByName(replaced.where(F.col("_window_end") > start))
-        return with_replaced_tick(found, view, now, emitted)
+        return with_replaced_tick(found, view, emitted)
 
     def _as_revised(self, now: DataFrame, then: DataFrame, hit: DataFrame, number: int) -> DataFrame:
         """The rows of hit units as they are from now on, with `OWN_TICK` where that is not the unit's: rows that were
