@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.simulate.play import Played
 
 #: Seeds that one task of a process plays, and tasks after which the process is a new one.
-TOGETHER, TASKS = 10, 80
+TOGETHER, TASKS = 10, 200
 #: A failure is kept with its script; of more than so many, the seed alone.
 MOST_SCRIPTS = 20
 

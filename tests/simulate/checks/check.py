@@ -230,7 +230,8 @@ class Checks:
     def _table(self) -> Table:
         """Of a table WITH TTL, as the oracle has it."""
         log = self.events
-        return keyed.replay(log.rows, log.marks, {n: row["k"] for n, row in log.given.items()})
+        keys = {n: row["k"] for n, row in log.given.items()}
+        return keyed.replay(log.rows, log.marks, keys, self.world.store.has_hidden())
 
     def _file(self, what: str, path: str) -> None:
         """Deliveries grow by rows that the view has emitted, and by nothing else."""

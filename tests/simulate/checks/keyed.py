@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 Marks = Mapping[int, tuple[dict[str, int | None], int | None]]
 
 
-def replay(log: Mapping[Place, Judged], marks: Marks, keys: Mapping[int, str]) -> Table:
+def replay(log: Mapping[Place, Judged], marks: Marks, keys: Mapping[int, str], hidden: bool) -> Table:
     """The table after all batches of a log. `marks`: by epoch, the watermarks of the partitions and the published one;
-    `keys`: by the id of a row. Raises Wrong where a decision or a watermark is not by the rules."""
-    table = Table(DELAY)
+    `keys`: by the id of a row; `hidden`: whether a file was ever missing until later. Raises Wrong where a decision or
+    a watermark is not by the rules."""
+    table, gone = Table(DELAY), set[str]()
     for epoch in sorted({one.epoch for one in log.values()} | set(marks)):
         known, published = marks.get(epoch, ({}, None))
+        gone -= {partition for (partition, _), one in log.items() if one.epoch == epoch}
+        known = {name: watermark for name, watermark in known.items() if name not in gone}
         table.enumerate(sorted(known))
         before = len(table.late)
         rows = sorted((place, one) for place, one in log.items() if one.epoch == epoch)
@@ -39,6 +42,12 @@ def replay(log: Mapping[Place, Judged], marks: Marks, keys: Mapping[int, str]) -
                 raise Wrong(f"T1: change {place} at {one.at} is {one.outcome}, by the rules {right}")
         if known and table.wp != known:
             raise Wrong(f"W2: after epoch {epoch} the watermarks are {known}, by the rules {table.wp}")
+        if table.g != published and hidden:
+            # As for a source: a partition all of whose files are missing for a while has no rows, for who lists them.
+            gone |= {name for name, watermark in known.items() if watermark is None}
+            table.wp = {name: table.wp[name] for name in table.wp if name not in gone}
+            if table.wp:
+                table.publish()
         if table.g != published:
             raise Wrong(f"W6: after epoch {epoch} {published} was published, by the rules {table.g}")
     return table

@@ -160,18 +160,18 @@ def script_of(seed: int) -> Script:
         return _erasing(seed, rng)
     if seed % 30 in _EDITING:
         return _editing(seed, rng)
-    views = tuple(rng.sample(sorted(VIEWS.keys() - {*OVER, *JOINS, *MEASURES}), rng.choice([1, 1, 1, 2])))
-    if rng.random() < 0.1:
+    views = tuple(rng.sample(sorted(VIEWS.keys() - {*OVER, *JOINS, *MEASURES}), rng.choice([1, 1, 1, 1, 2])))
+    if rng.random() < 0.08:
         # (What these cost is twice as much as another view.)
         views = (rng.choice(OVER),)
-    elif rng.random() < 0.11:
+    elif rng.random() < 0.1:
         views = (rng.choice(JOINS),)
     pipeline = Pipeline(views, rng.choice([1, 2, 2]), rng.random() < 0.6, rng.random() < 0.3)
     if rng.random() < 0.35:
         pipeline = replace(pipeline, sink=False, sent=rng.choice(["", VIEWS[views[0]].columns[0]]))
         if VIEWS[views[0]].key and rng.random() < 0.4:
             pipeline = replace(pipeline, sent=", ".join(VIEWS[views[0]].key), upserts=True)
-    if rng.random() < 0.38:
+    if rng.random() < 0.46:
         topic = topic_of(rng)
         if views[0] in JOINS:
             topic = replace(topic, advance=False)
@@ -331,7 +331,7 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
         chance = rng.random()
         if chance < 0.15:
             acts.append(_together(rng, amends, pipeline, rows if messages is None else None))
-        elif chance < 0.3 and messages is None:
+        elif chance < 0.27 and messages is None:
             acts.append(Live(tuple(rows.file() for _ in range(rng.choice([0, 1, 1])))))
         else:
             acts.append(Run(fresh=rng.random() < 0.3))
