@@ -283,6 +283,15 @@ GUARDS: tuple[Guard, ...] = (
         (f"{_PAST}::test_R5_E5_what_is_gone_of_the_kept_results_is_on_record",),
     ),
     Guard(
+        "shorter-windows-behind-a-version",
+        "E5",
+        "Results that end behind the last window of the version that one goes back to are kept.",
+        "views/versions/past.py",
+        "    return None if frontier is None else final_upto(view, frontier)",
+        "    return frontier",
+        (f"{_PAST}::test_E5_who_goes_back_to_longer_windows_keeps_what_no_window_of_it_has",),
+    ),
+    Guard(
         "unknown-results-below",
         "E8",
         "A version that does not say which results below it has read is not continued once these were replaced.",

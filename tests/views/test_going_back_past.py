@@ -31,6 +31,7 @@ from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.versions import VALID_FROM
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
+from tidegate.views import view_table
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.amend.rollback import rollback
 from tidegate.views.revisions.erased_windows import MarkedWindow, mark, marked
@@ -83,7 +84,10 @@ def left(workbench: Workbench, old: str = COUNT, new: str = SUM) -> Session:
 def test_E5_who_goes_back_keeps_what_can_not_be_computed_again(workbench: Workbench) -> None:
     session = left(workbench)
     assert len(rows(session)) == 13
+    asked: list[str] = []
+    session.confirm = lambda text: bool(asked.append(text)) or True
     rollback(session, "v")
+    assert "results that end before 2026-01-06 01:00:00, and that version 1 does not have" in asked[0]
     # What version 1 had; of the days whose rows are gone what version 2 has; and what is computed of the rest.
     counts = [hour(day, ends, 1) for day in (1, 2) for ends in (1, 11)] + [hour(3, 1, 1)]
     kept = [hour(3, 11, 3)] + [hour(day, ends, day) for day in (4, 5) for ends in (1, 11)]
@@ -111,6 +115,17 @@ def test_E5_who_goes_back_keeps_what_can_not_be_computed_again(workbench: Workbe
         *(hour(7, 11, 1), hour(8, 1, 1), hour(8, 11, 8)),
         *(hour(9, 1, 1), hour(9, 11, 1), hour(10, 1, 1)),
     ]
+
+
+def test_E5_who_goes_back_to_longer_windows_keeps_what_no_window_of_it_has(workbench: Workbench) -> None:
+    daily = windows("count(*) AS x", "TUMBLE(t, ts, INTERVAL '1 day')")
+    session = left(workbench, daily, SUM)
+    rollback(session, "v")
+    # Version 1 has closed two days, and has stood in the middle of the third one, whose first hour ended before that.
+    counts = [(datetime(2026, 1, day + 1), 2) for day in (1, 2)]
+    kept = [hour(day, ends, day) for day in (3, 4, 5, 6) for ends in (1, 11)]
+    assert rows(session) == [*counts, *kept, (datetime(2026, 1, 7), 2)]
+    assert audit_view(opened(workbench, daily), "v").ok
 
 
 def test_R2_E5_killed_anywhere_what_is_kept_is_there_once(workbench: Workbench) -> None:
@@ -212,7 +227,7 @@ def test_R5_E5_what_is_gone_of_the_kept_results_is_on_record(workbench: Workbenc
     assert min(end for end, _ in rows(session) if end > datetime(2026, 1, 3, 1)) == edge
 
 
-def test_E9_E5_who_goes_back_has_the_marks_of_the_heldof_that_version(workbench: Workbench) -> None:
+def test_E9_E5_who_goes_back_has_the_marks_of_that_version(workbench: Workbench) -> None:
     """Also where it keeps results of the one that is left."""
     session = opened(workbench, COUNT)
     days(session, 1, 2, 3)
@@ -270,3 +285,36 @@ def test_E5_a_version_that_is_dropped_elsewhere_while_one_goes_back_to_it_is_not
         rollback(session, "v")
     assert refused.value.code in ("TG502", "TG506", "TG543"), refused.value
     assert rows(workbench.session()) == before
+
+
+@pytest.mark.parametrize("step", ["ViewTable", "keep"])
+def test_E5_two_machines_that_go_back_at_once_do_so_once(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Whoever is slower finds that the table, which it fills, is not there any more: TG502, and not an error of
+    Iceberg's."""
+    session, slower = left(workbench), workbench.session()
+    slower.confirm = lambda text: True
+    # On another machine: its leases are not ours.
+    monkeypatch.setattr(slower, "lease", lambda *_: nullcontext())
+    carried_out = getattr(build, step)
+
+    def faster(*given: Any) -> Any:
+        monkeypatch.setattr(build, step, carried_out)
+        rollback(session, "v")
+        return carried_out(*given)
+
+    def opened_late(view: Any, table: Any, columns: Any) -> Any:
+        monkeypatch.undo()
+        rollback(session, "v")
+        return same(view, table, columns)
+
+    same = view_table.same_view
+    if step == "keep":
+        monkeypatch.setattr(build, step, faster)
+    else:
+        monkeypatch.setattr(view_table, "same_view", opened_late)
+    with pytest.raises(TidegateError, match="TG502"):
+        rollback(slower, "v")
+    assert said(session, "tidegate.generation") == "3"
+    assert valid_from(session) == "2026-01-06 01:00:00"

@@ -33,6 +33,12 @@ def closes_anything(view: View, frontier: int | None, clock: int | None) -> bool
     return window.watermark_end(clock) > window.watermark_end(frontier)
 
 
+def final_upto(view: View, frontier: int) -> int:
+    """Up to where the rows of a view that stands at a frontier reach (ticks): for windows over one relation to the end
+    of the last one that is closed."""
+    return frontier if view.accounts is None else view.accounts.window.closed_end(frontier)
+
+
 def window_of(view: View) -> Window | None:
     """The windows that its rows lie in, where their bounds follow from the time alone; None for sessions, and for rows
     and groups that are final tick by tick."""

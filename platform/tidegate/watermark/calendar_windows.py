@@ -57,6 +57,10 @@ class _CalendarWindows:
         """The watermark of window_end (D1): the end of the earliest window still open at `watermark`."""
         return self._tick(self._last_month(watermark) + self.slide_months)
 
+    def closed_end(self, watermark: int) -> int:
+        """The end of the last window that is closed at `watermark` (C2)."""
+        return self._tick(self._last_month(watermark))
+
     @property
     def reach(self) -> int:
         """The longest that a window can be, in ticks: 31 days for a month, 366 for a year."""

@@ -54,6 +54,10 @@ class _Windows:
         """The watermark of window_end (D1): the end of the earliest window still open at `watermark`."""
         return self.end(self.watermark_start(watermark))
 
+    def closed_end(self, watermark: int) -> int:
+        """The end of the last window that is closed at `watermark` (C2)."""
+        return self._last_start(watermark)
+
     @property
     def reach(self) -> int:
         """The longest that a window can be, in ticks."""
@@ -154,7 +158,11 @@ class Cumulate:
 
     def watermark_end(self, watermark: int) -> int:
         """The watermark of window_end (D1): the end of the earliest window still open at `watermark`."""
-        return watermark - (watermark % self.step - self.offset) % self.step + self.step
+        return self.closed_end(watermark) + self.step
+
+    def closed_end(self, watermark: int) -> int:
+        """The end of the last window that is closed at `watermark` (C2)."""
+        return watermark - (watermark % self.step - self.offset) % self.step
 
     @property
     def reach(self) -> int:

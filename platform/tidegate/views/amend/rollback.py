@@ -20,6 +20,7 @@ from tidegate.views.resolve import changes_of
 from tidegate.views.revisions.erased_windows import marks_of_continued
 from tidegate.views.versions.build import NEXT, VersionBuild, finish
 from tidegate.views.versions.in_force import stand_on_current
+from tidegate.views.versions.past import past_of
 
 if TYPE_CHECKING:
     from tidegate.iceberg.tables import StoredTable
@@ -52,10 +53,10 @@ def rollback(
             which = "earlier version" if to is None else f"version {to}"
             hint = "tidegate rebuild computes the results of the definition in the file"
             raise TidegateError("TG201", f'there is no {which} of "{view.name}"', hint=hint)
-        what = f'"{view.name}" goes back to version {chosen.number}, which was replaced at {chosen.until}'
-        context.ask("TG535", what, "tidegate rollback --yes", view.location)
         start = _start(context, table, chosen)
         old = _definition(context, view, chosen, start)
+        what = _agreed_to(context, old, table, chosen, start)
+        context.ask("TG535", what, "tidegate rollback --yes", view.location)
         left = {} if is_of_view(view, chosen.definition) else {LEFT: view_identity(view)}
         build = VersionBuild(context, old, start)
         finish(build, notify, left | chosen.of_rows | marks_of_continued(chosen, table, build.mark.number))
@@ -70,6 +71,21 @@ def rollback(
 def _chosen(table: StoredTable, to: int | None) -> KeptVersion | None:
     kept = kept_versions(table.properties())
     return next((one for one in reversed(kept) if to in (None, one.number)), None)
+
+
+def _agreed_to(
+    context: Context, old: View, table: StoredTable, chosen: KeptVersion, start: VersionStart
+) -> str:
+    """What happens, in words. Raises TG543 as `past_of`."""
+    what = f'"{old.name}" goes back to version {chosen.number}, which was replaced at {chosen.until}'
+    past = past_of(context, old, table, start.summary, start)
+    if past is None:
+        return what
+    edge = old.kind.format(past.valid_from)
+    return (
+        f"{what}; rows that it needs are beyond their retention, so results that end before {edge}, and that version "
+        f"{chosen.number} does not have, stay those of the current version"
+    )
 
 
 def _start(context: Context, table: StoredTable, chosen: KeptVersion) -> VersionStart:

@@ -102,16 +102,24 @@ class VersionBuild:
             known = self._begun()
         self.mark = known
         self._before: ReadBefore | None = None
+        self.table = self._opened(known)
+        if self._start is not None or self.frontier() is None:
+            with self._as_next():
+                self._keep()
+
+    def _opened(self, known: VersionInBuilding) -> ViewTable:
         try:
             # Until its last slice it holds what is final, whatever else it shows then.
-            self.table = ViewTable(context, self._early(), self._beside, known, self._start)
+            return ViewTable(self._context, self._early(), self._beside, known, self._start)
         except TidegateError as error:
             if error.code == "TG506" and self._start is not None:
                 # What it begins with can't be continued, and never will be.
-                context.forget_next(self._view.name)
+                self._context.forget_next(self._view.name)
             raise
-        if self._start is not None or self.frontier() is None:
-            self._keep()
+        except Exception as error:
+            if self._unfinished() != known:
+                raise overtaken(self.current.identifier) from error
+            raise
 
     def _keep(self) -> None:
         """Have what there is to begin with, in a commit of its own."""
@@ -307,9 +315,9 @@ class VersionBuild:
 
     def waits_for(self) -> str:
         """How far both versions are, in words."""
-        if not self._is_in_time():
-            return "the current one has read rows that the new one has not read yet"
         stood, own = self.current.current().integer("tidegate.frontier"), self.frontier()
+        if stood is None or not self._is_in_time():
+            return "the current one has read rows that the new one has not read yet"
         return (
             f"the results of the new version are final up to {self._view.kind.format(own)}, those of the current one "
             f"up to {self._kind().format(stood)}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import ddl, quote
-from tidegate.plan.closing import closes_anything
+from tidegate.plan.closing import closes_anything, final_upto
 from tidegate.plan.gaps import GAPS, RETAINED_FROM, gaps_between, with_gap
 from tidegate.plan.lost_totals import LOST_TOTALS
 from tidegate.plan.resets import FOLLOWED_RESETS, Beyond, followed
@@ -104,10 +104,10 @@ def keep(
 ) -> None:
     """Let the `table` of version `number` have what it keeps of the current version: behind the rows of the `start`, or
     before `finished` ones. The boundary is recorded before the rows are: killed in between, it is recorded again."""
-    view, base, after = table.view, current.current(), table.frontier()
-    table.table.set_properties(_facts(context, current, past, number, start))
+    view, base, after = table.view, current.current(), _after(table.view, table.frontier())
+    table.table.set_properties(_facts(context, view, current, past, number, start))
     rows = _rows(context, view, current.identifier, base, past, after)
-    skipped = _skipped(table, base, past.upto)
+    skipped = _skipped(table, base, after, past.upto)
     if finished is not None and finished.frontier > past.upto:
         rows = rows.unionByName(_finished(context, view, finished, past.upto), allowMissingColumns=True)
         table.begin_with(rows, _said(finished) | skipped)
@@ -118,14 +118,25 @@ def keep(
     table.begin_with(rows, summary, behind=start is not None)
 
 
+def _after(view: View, frontier: int | None) -> int | None:
+    """Behind what it has itself a version keeps results of the current one. That one's windows may be shorter: some of
+    them end before its own frontier, and in none of its own windows."""
+    return None if frontier is None else final_upto(view, frontier)
+
+
 def _facts(
-    context: Context, current: StoredTable, past: KeptPast, number: int, start: VersionStart | None
+    context: Context,
+    view: View,
+    current: StoredTable,
+    past: KeptPast,
+    number: int,
+    start: VersionStart | None,
 ) -> dict[str, str]:
     """The table properties of version `number`, which keeps what ends up to the boundary, and behind the `start`."""
     earlier = {tag_of(one.number): one for one in kept_versions(current.properties())}
     continued = None if start is None else earlier.get(start.tag)
     own = None if start is None else start.summary.get("tidegate.frontier")
-    after = None if own is None else int(own)
+    after = _after(view, None if own is None else int(own))
     facts = {VALID_FROM: str(past.valid_from)}
     facts |= marks_of_past(context, current, number, past.upto, after, continued)
     # What is gone of the results of either version is gone here, too.
@@ -159,9 +170,9 @@ def _finished(context: Context, view: View, finished: FinishedRows, after: int |
     return rows.select(*columns, *_system(rows))
 
 
-def _skipped(table: ViewTable, base: Snapshot, upto: int) -> dict[str, str]:
+def _skipped(table: ViewTable, base: Snapshot, after: int | None, upto: int) -> dict[str, str]:
     """What nobody has computed below the boundary: the current version has skipped it, or had not come to it."""
-    said, after = table.said, table.frontier()
+    said = table.said
     for stretch in gaps_between(base.summary, after, upto):
         said = with_gap(said, *stretch)
     reached = [mark for mark in (after, base.integer("tidegate.frontier")) if mark is not None]
