@@ -27,11 +27,13 @@ def asked(monkeypatch: pytest.MonkeyPatch, fake: type[FakeSession]) -> list[tupl
         raw: tuple[str, ...],
         *,
         keep_aggregates: bool,
+        recompute: bool,
         dry_run: bool,
         notify: Any,
     ) -> Erasure:
-        calls.append((name, where, raw, dry_run or keep_aggregates))
+        calls.append((name, where, raw, dry_run or keep_aggregates or recompute))
         tables = [ErasedTable("orders", 15, 9, 5, 1, 3, 4), ErasedTable("hourly", marked=7)]
+        tables += [ErasedTable("days", recomputed=True, marked=2)] if recompute else []
         return Erasure("orders", "1", "ada", "2026-03-01", tables, 2, ["the files are not tidegate's"])
 
     monkeypatch.setattr(erase, "erase", erased)
@@ -48,6 +50,19 @@ def test_a_line_for_each_table(tidegate: Call, asked: list[tuple[Any, ...]]) -> 
     assert "2 rejected rows could not be decoded" in done.stdout
     assert "orders: the files are not tidegate's" in done.output
     assert asked == [("orders", "id = 4711", ("4711",), False)]
+
+
+def test_E9_who_wants_results_recomputed_is_told_what_stays(
+    tidegate: Call, asked: list[tuple[Any, ...]]
+) -> None:
+    done = tidegate("erase", "orders", "id = 1", "--recompute")
+    assert (
+        "days: recomputed from the rows that are left; 2 windows marked, whose counts and sums stay"
+        in done.stdout
+    )
+    both = tidegate("erase", "orders", "id = 1", "--recompute", "--keep-aggregates")
+    assert (both.exit_code, len(asked)) == (2, 1)
+    assert "and not both" in " ".join(both.output.split())
 
 
 def test_options_and_json(tidegate: Call, asked: list[tuple[Any, ...]]) -> None:

@@ -216,7 +216,11 @@ EMIT ON WINDOW CLOSE;
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (VIEW, r"hourly: counts and sums over the rows (--keep-aggregates keeps them)"),
+        (
+            VIEW,
+            r"hourly: counts and sums over the rows (--keep-aggregates keeps them, --recompute "
+            r"computes them from the rows that are left)",
+        ),
         (SINK, "out: a sink that delivers rows to filesystem out"),
         (GATED, "a gate of WATERMARK"),
     ],

@@ -23,6 +23,7 @@ from tidegate.sql.catalog.objects import View
 from tidegate.sql.views.passed_columns import counts_only
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.amend.rollback import rollback
+from tidegate.views.versions.build import VersionBuild
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -163,6 +164,54 @@ def test_E9_counts_and_sums_stay_if_somebody_says_so_and_their_windows_are_marke
     assert audit_view(session, "totals").ok
     assert erased(session, keep_aggregates=True).rows == 5
     assert audit_view(session, "totals").ok
+
+
+def test_E9_counts_and_sums_are_computed_from_the_rows_that_are_left(workbench: Workbench) -> None:
+    define(workbench.root, TOTALS, VIEWS)
+    arrive(workbench.root, 1, 2, 3)
+    session = workbench.session()
+    session.run()
+    before = {name: stored(session, name) for name in ("totals", "days")}
+    # What was built before has counted the rows.
+    view = session.catalog.get("totals")
+    assert isinstance(view, View)
+    version = VersionBuild(session, view)
+    while version.advance():
+        pass
+    asked: list[str] = []
+    session.confirm = lambda what: bool(asked.append(what)) or True
+    done = {t.table: t for t in erase(session, "orders", WHERE, (WHO,), recompute=True).tables}
+    assert "totals: is recomputed from the rows that are left" in asked[0]
+    assert [(done[name].recomputed, done[name].marked) for name in before] == [(True, 0), (True, 0)]
+    assert not done["hourly"].recomputed
+    assert there(workbench.root) == set()
+    now = {name: stored(session, name) for name in before}
+    assert all(now[name] != before[name] for name in before)
+    # They are what their queries say; nothing is left that counts more.
+    assert [report.windows for report in amend(session, list(before), from_late=False)] == [0, 0]
+    for name in before:
+        found = audit_view(session, name)
+        assert (found.ok, found.erased or 0) == (True, 0), found
+        table = session.tables.open(session.identifier(name))
+        assert (len(table.snapshot_ids()), kept_versions(table.properties())) == (1, ())
+    arrive(workbench.root, 4)
+    session.run()
+    assert all(audit_view(session, name).ok for name in before)
+    # Where no window holds such rows, nothing is computed.
+    done = {t.table: t for t in erase(session, "orders", "customer = 'nobody'", recompute=True).tables}
+    assert not done["totals"].recomputed
+
+
+def test_E9_what_can_not_be_recomputed_refuses_all_of_it(workbench: Workbench) -> None:
+    define(workbench.root, TOTALS)
+    arrive(workbench.root, 1, 2)
+    workbench.session().run()
+    define(workbench.root, TOTALS.replace("avg(id)", "count(id)"))
+    session = workbench.session()
+    before = stored(session)
+    with pytest.raises(TidegateError, match=r"TG506.*totals"):
+        erase(session, "orders", WHERE, (WHO,), recompute=True)
+    assert stored(session) == before
 
 
 def test_E9_a_window_that_is_marked_is_still_looked_at(workbench: Workbench) -> None:

@@ -7,6 +7,7 @@ from tests.mutants.guard import Guard
 _BACK = "tests/views/test_going_back.py"
 _BUILDS = "tests/views/test_version_builds.py"
 _PAST = "tests/views/test_going_back_past.py"
+_ERASE = "tests/maintenance/test_erase_views.py"
 _KEYED = "tests/evolve/test_keyed_tables.py"
 _MEANWHILE = "tests/evolve/test_changed_meanwhile.py"
 GUARDS: tuple[Guard, ...] = (
@@ -290,6 +291,15 @@ GUARDS: tuple[Guard, ...] = (
         "    return None if frontier is None else final_upto(view, frontier)",
         "    return frontier",
         (f"{_PAST}::test_E5_who_goes_back_to_longer_windows_keeps_what_no_window_of_it_has",),
+    ),
+    Guard(
+        "build-that-has-counted-what-is-erased",
+        "E9",
+        "What recomputes a view after an erasure continues no build that was begun before.",
+        "maintenance/erase_recompute.py",
+        "            context.forget_next(view.name)",
+        "            pass",
+        (f"{_ERASE}::test_E9_counts_and_sums_are_computed_from_the_rows_that_are_left",),
     ),
     Guard(
         "unknown-results-below",

@@ -64,7 +64,8 @@ REVIEWED: dict[str, dict[str, str]] = {
     },
     "Only has to be greater than what stands in the same commit, or stands on record and decides nothing.": {
         "plan/resets.py": "time.time_ns",
-        "maintenance/erase.py": "time.monotonic os.getuid uuid.uuid4",
+        "maintenance/erase.py": "time.monotonic uuid.uuid4",
+        "maintenance/erasing.py": "os.getuid",
         "runtime/owners.py": "datetime.datetime.now",
         "session/live.py": "os.getpid random.Random",
     },

@@ -6,15 +6,13 @@ killed goes on from what is there (R2). Nobody else may write the source meanwhi
 
 from __future__ import annotations
 
-import getpass
-import os
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
@@ -24,9 +22,10 @@ from tidegate.ingest.erased import erased
 from tidegate.ingest.ingest import StoredLog
 from tidegate.maintenance.erase_log import FoundRows, LogErasure
 from tidegate.maintenance.erase_reach import left_to_others, require_reach
+from tidegate.maintenance.erase_recompute import recomputed, require_recomputable
 from tidegate.maintenance.erase_state import StateErasure
 from tidegate.maintenance.erase_views import ViewErasure, mark_windows
-from tidegate.maintenance.erasing import Erasing, ErasingFile
+from tidegate.maintenance.erasing import Erasing, ErasingFile, asking
 from tidegate.plan.upkeep_stages import EraseStage, ForgetStage, TableStage, erasure_stages, state_of
 from tidegate.plan.versions import KEPT
 from tidegate.project.jobs.maintenance import load_maintenance
@@ -54,7 +53,7 @@ _PLACE = "WHERE"
 class ErasedTable:
     """What was done to one table, or would be. `rows`: that went; of a log also by outcome. `files`: written again.
     `snapshots`: that went. `orphans`: files that no snapshot knew. `marked`: windows of a view that keep their
-    counts."""
+    counts. `recomputed`: whether a view was, from the rows that are left."""
 
     table: str
     rows: int = 0
@@ -65,6 +64,7 @@ class ErasedTable:
     snapshots: int = 0
     orphans: int = 0
     marked: int = 0
+    recomputed: bool = False
 
 
 @dataclass
@@ -98,6 +98,7 @@ def erase(
     raw: Sequence[str] = (),
     *,
     keep_aggregates: bool = False,
+    recompute: bool = False,
     dry_run: bool = False,
     notify: Callable[[str], None] = lambda text: None,
 ) -> Erasure:
@@ -105,12 +106,13 @@ def erase(
     what was done.
 
     `where`: over its columns; None finishes what was interrupted. `raw`: also rejected rows whose raw text has one of
-    these texts. `keep_aggregates`: views that only count and sum the rows stay as they are. `dry_run`: only look.
-    `notify`: told of each step as it begins.
+    these texts. `keep_aggregates`: views that only count and sum the rows stay as they are; `recompute`: they are
+    computed from the rows that are left, and so is what reads them. `dry_run`: only look. `notify`: told of each step
+    as it begins.
     Raises TG509 for what is neither, TG512 if it has no log, TG1xx and TG2xx for what is no condition, TG404 for an
     empty text, TG571 if not everything can be reached, TG572 if nobody agrees, TG573 for another erasure than the one
-    that was interrupted, TG508 if another process writes one of the tables, TG502 if one has a newer
-    commit than the one that was looked at.
+    that was interrupted, TG506 and TG543 for a view that can't be recomputed, TG508 if another process writes one of
+    the tables, TG502 if one has a newer commit than the one that was looked at.
     """
     started = time.monotonic()
     relation = context.relation(name)
@@ -121,13 +123,16 @@ def erase(
         if not dry_run:
             held.enter_context(context.lease(relation.name))
             held.enter_context(context.lease(relation.name, ".upkeep"))
-        wanted = None if where is None else (where, tuple(raw), keep_aggregates)
+        wanted = None if where is None else (where, tuple(raw), keep_aggregates, recompute)
         begun = _begun(relation, file.seen() if dry_run else file.read(), wanted)
         if begun is None and where is None:
             return Erasure(relation.name, notes=["no erasure was interrupted"])
         condition = log_condition(where or (begun.where if begun else ""), relation, _PLACE)
-        texts, keep = (begun.raw, begun.keep) if begun else (tuple(raw), keep_aggregates)
-        work = _SourceErasure(context, relation, condition, texts, keep, notify)
+        if begun is None:
+            texts, keep, again = tuple(raw), keep_aggregates, recompute
+        else:
+            texts, keep, again = begun.raw, begun.keep, begun.recompute
+        work = _SourceErasure(context, relation, condition, texts, keep, again, notify)
         if dry_run:
             work.look()
         else:
@@ -146,10 +151,14 @@ def erase(
 
 
 def _begun(
-    relation: Relation, begun: Erasing | None, wanted: tuple[str, tuple[str, ...], bool] | None
+    relation: Relation, begun: Erasing | None, wanted: tuple[str, tuple[str, ...], bool, bool] | None
 ) -> Erasing | None:
     """The erasure that was interrupted. Raises TG573 if another one is wanted."""
-    if begun is not None and wanted is not None and (begun.where, begun.raw, begun.keep) != wanted:
+    if (
+        begun is not None
+        and wanted is not None
+        and (begun.where, begun.raw, begun.keep, begun.recompute) != wanted
+    ):
         raise TidegateError(
             "TG573",
             f'another erasure of rows of "{relation.name}" was interrupted, and has to be finished first: {begun.by} '
@@ -169,6 +178,7 @@ class _SourceErasure:
         condition: RowsCondition,
         raw: Sequence[str],
         keep: bool,
+        recompute: bool,
         notify: Callable[[str], None],
     ) -> None:
         stored = context.stored(relation.name)
@@ -177,17 +187,19 @@ class _SourceErasure:
                 "TG512", f'"{relation.name}" has no log yet', hint=f"tidegate run {relation.name}"
             )
         self._context, self._relation, self._notify = context, relation, notify
-        self._condition, self._raw, self._keep = condition, tuple(raw), keep
+        self._condition, self._raw, self._keep, self._recompute = condition, tuple(raw), keep, recompute
         storage = context.project.storage
         self._log = StoredLog(context.tables, storage, relation, stored, storage.owner)
         require_columns(context, relation, self._log.table)
-        reach = require_reach(context, self._log, condition, keep)
+        reach = require_reach(context, self._log, condition, keep or recompute)
         self._views, self._keeping = reach.reached, reach.keeping
         #: Their rows stay. But an earlier version of theirs, or the next one, may show what this one does not (E5).
         self._staying = [*reach.keeping, *reach.above]
         for reached in self._views:
             # Before anything is changed it is known that each of them can be.
             self._view(reached)
+        if recompute:
+            require_recomputable(context, self._staying)
         self._table = ErasedTable(relation.name)
         self.done = Erasure(relation.name, tables=[self._table], notes=left_to_others(relation))
 
@@ -237,7 +249,7 @@ class _SourceErasure:
                 self._ask(found)
                 at = self._context.clock().astimezone(UTC).isoformat(timespec="seconds")
                 text, own = self._condition.text, uuid.uuid4().hex
-                begun = Erasing(own, text, self._raw, asking(), at, self._keep)
+                begun = Erasing(own, text, self._raw, asking(), at, self._keep, self._recompute)
                 file.write(begun)
             stages = self._stages(self._relation)
             stages.carry_out(EraseStage, lambda _: self._remove(found, begun))
@@ -247,11 +259,14 @@ class _SourceErasure:
                 self._erase_state()
             for reached in self._views:
                 self._erase_view(reached)
+            again = recomputed(self._context, self._keeping, begun, self._notify) if begun.recompute else ()
             for view in self._staying:
                 done = next((t for t in self.done.tables if t.table == view.name), ErasedTable(view.name))
                 self.done.tables += [] if done in self.done.tables else [done]
                 table = self._context.tables.open(self._context.identifier(view.name))
                 self._forget_versions(view, table)
+                if view.name in again:
+                    done.recomputed, done.marked = True, self._marks(table, begun)
                 self._stages(view).carry_out(ForgetStage, partial(self._forget_unseen, done, table))
             file.remove()
 
@@ -307,7 +322,8 @@ class _SourceErasure:
         names = [self._relation.name, *(reached.view.name for reached in self._views)]
         lines = [f"  {names[0]}: rows: {told}; {counted(len(found.files), 'file')} written again"]
         lines += [f"  {name}: the rows that come from these" for name in names[1:]]
-        lines += [f"  {view.name}: keeps its counts and sums" for view in self._keeping]
+        then = "is recomputed from the rows that are left" if self._recompute else "keeps its counts and sums"
+        lines += [f"  {view.name}: {then}" for view in self._keeping]
         self._context.ask(
             "TG572",
             f"these rows, and all earlier snapshots of {', '.join(names)}, are removed and can't be restored:\n"
@@ -326,12 +342,16 @@ class _SourceErasure:
         self._notify(f"{self._relation.name}: writing {counted(len(found.files), 'file')} again")
         self._table.files = self._erasure.remove(found, begun)
         # Of one that was interrupted, also what it had removed before.
-        self._say(sum_of([one.gone for one in erased(table, storage).entries if one.erasure == begun.id]))
+        gone = [one.gone for one in erased(table, storage).entries if one.erasure == begun.id]
+        self._say(reduce(Gone.plus, gone, Gone()))
         self.done.id, self.done.by, self.done.at = begun.id, begun.by, begun.at
         for view in self._keeping:
             own = self._context.tables.open(self._context.identifier(view.name))
-            windows = {(w.start, w.end) for w in marked(self._context, own) if w.of(begun.id)}
-            self.done.tables.append(ErasedTable(view.name, marked=len(windows)))
+            self.done.tables.append(ErasedTable(view.name, marked=self._marks(own, begun)))
+
+    def _marks(self, table: StoredTable, begun: Erasing) -> int:
+        """How many windows of a view are marked."""
+        return len({(w.start, w.end) for w in marked(self._context, table) if w.of(begun.id)})
 
     def _forget_unseen(self, done: ErasedTable, table: StoredTable, _: ForgetStage) -> None:
         """Of a table of which no row goes."""
@@ -378,19 +398,3 @@ def forget_history(upkeep: Upkeep, orphans_before: int, base: Snapshot) -> tuple
     if left != stays:
         raise overtaken(upkeep.table.identifier)
     return there + stays - left, upkeep.remove_orphans(orphans_before)
-
-
-def sum_of(gone: Sequence[Gone]) -> Gone:
-    """All of them together."""
-    total = Gone()
-    for one in gone:
-        total = total.plus(one)
-    return total
-
-
-def asking() -> str:
-    """Who runs this process, for the record."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"user {os.getuid()}"

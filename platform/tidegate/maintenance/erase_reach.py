@@ -132,7 +132,8 @@ def _readers(context: Context, relation: Relation, condition: RowsCondition, kee
                 found.keeping += [] if stored is None else [item]
             else:
                 found.beyond.append(
-                    f"{item.name}: counts and sums over the rows (--keep-aggregates keeps them)"
+                    f"{item.name}: counts and sums over the rows (--keep-aggregates keeps them, --recompute "
+                    "computes them from the rows that are left)"
                 )
         elif stored is not None and isinstance(item, View) and shown is not None:
             found.reached.append(ReachedView(item, stored, shown))

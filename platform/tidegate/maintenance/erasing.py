@@ -3,7 +3,9 @@ when nothing is left to do (R2). As long as it is there it says by what the rows
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,8 @@ _NAME = "erasing.json"
 @dataclass(frozen=True)
 class Erasing:
     """`id`: of the erasure. `where`: its condition, as written. `raw`: texts that the raw text of a rejected row may
-    have. `by`: who asked; `at`: when, ISO in UTC. `keep`: whether counts and sums over the rows stay."""
+    have. `by`: who asked; `at`: when, ISO in UTC. `keep`: whether counts and sums over the rows stay;
+    `recompute`: until they are computed from the rows that are left."""
 
     id: str
     where: str
@@ -28,6 +31,15 @@ class Erasing:
     by: str
     at: str
     keep: bool = False
+    recompute: bool = False
+
+
+def asking() -> str:
+    """Who runs this process, for the record."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
 
 
 class ErasingFile:

@@ -7,9 +7,10 @@ expire.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
@@ -51,11 +52,13 @@ def rebuild(
     notify: Callable[[str], None] = lambda text: None,
     steps: Steps | None = None,
     with_readers: bool = True,
+    because: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Rebuilt]:
     """Rebuild the views whose definition has changed since their results were computed, and all that read them.
 
     `names`: of views; None is all. `with_readers`: without it, what reads a named view is left for another rebuild, and
-    until then nothing is added to it. `steps`: takes down what fails; None: the first failure is raised. Sinks of a
+    until then nothing is added to it. `because`: by the names of views that are rebuilt although their definition is
+    the same, why. `steps`: takes down what fails; None: the first failure is raised. Sinks of a
     rebuilt view are asked for their decision at their next delivery (TG542).
     Late rows that amendments had taken in are not in the new results until the next amendment.
     Raises TG508 if a run or a live stream writes one of them, TG509 for a name that is no view.
@@ -69,7 +72,7 @@ def rebuild(
 
     def one(view: View) -> None:
         named = wanted is not None and view.name in wanted
-        why = _why(context, view, changed)
+        why = _why(context, view, changed) or because.get(view.name)
         if why is None and not dry_run:
             clear_left(context, view)
         if why is None:

@@ -39,6 +39,14 @@ _KeepAggregates = Annotated[
         "Without this option, nothing is erased if there is such a view.",
     ),
 ]
+_Recompute = Annotated[
+    bool,
+    typer.Option(
+        "--recompute",
+        help="Recompute the results of views that only count and sum the rows, and of the views that read them, from "
+        "the rows that are left.",
+    ),
+]
 _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show how many rows would be erased, but write nothing.")
 ]
@@ -54,6 +62,7 @@ def erase(
     where: _Where = None,
     raw: _Raw = None,
     keep_aggregates: _KeepAggregates = False,
+    recompute: _Recompute = False,
     dry_run: _DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", help="Agree without being asked.")] = False,
     resume: _Resume = False,
@@ -78,6 +87,10 @@ def erase(
         raise typer.BadParameter(
             "give WHERE and a condition, or --resume without a condition", param_hint="WHERE"
         )
+    if keep_aggregates and recompute:
+        raise typer.BadParameter(
+            "give --keep-aggregates or --recompute, and not both", param_hint="--recompute"
+        )
     call.console.note("starting Spark …")
     with call.session(project) as session:
         from tidegate.maintenance.erase import erase as erase_rows
@@ -89,6 +102,7 @@ def erase(
             condition,
             tuple(raw or ()),
             keep_aggregates=keep_aggregates,
+            recompute=recompute,
             dry_run=dry_run,
             notify=call.console.note,
         )
@@ -118,6 +132,16 @@ def _lines(done: Erasure, dry_run: bool) -> list[str]:
 
 
 def _said(table: ErasedTable, dry_run: bool) -> str:
+    if table.recomputed:
+        left = (
+            ""
+            if not table.marked
+            else (
+                f"; {counted(table.marked, 'window')} marked, whose counts and sums stay, because other rows that they "
+                "need are beyond their retention"
+            )
+        )
+        return f"{table.table}: recomputed from the rows that are left{left}"
     if table.marked:
         return f"{table.table}: {counted(table.marked, 'window')} marked; the counts and sums stay"
     counts = {"on time": table.on_time, "late": table.late, "rejected": table.rejected}

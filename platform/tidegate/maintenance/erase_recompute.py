@@ -1,0 +1,44 @@
+"""Views that only count and sum rows of which some were erased: computed again from those that are left (E9), as a new
+version of each (R4), and so is what reads them. The earlier versions go with the history that an erasure removes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from tidegate.views.amend.rebuild import rebuild
+from tidegate.views.definition import same_view
+from tidegate.views.revisions.erased_windows import marked
+from tidegate.views.versions.past import past_of
+
+if TYPE_CHECKING:
+    from tidegate.maintenance.erasing import Erasing
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import View
+
+
+def require_recomputable(context: Context, views: Iterable[View]) -> None:
+    """Raise what would stand in the way, before anything is erased: TG506 for a view whose file has another definition
+    than its results, TG543 for one of which rows are beyond their retention, and results can't be kept in their
+    place."""
+    for view in views:
+        table = context.tables.open(context.identifier(view.name), context.project.owner)
+        same_view(context, view, table)
+        past_of(context, view, table, {}, None)
+
+
+def recomputed(
+    context: Context, views: Iterable[View], begun: Erasing, notify: Callable[[str], None]
+) -> frozenset[str]:
+    """Compute those of the views again that have windows which the erasure has marked, and what reads them. Hold the
+    leases of all. Returns the names."""
+    names = []
+    for view in views:
+        table = context.tables.open(context.identifier(view.name))
+        table.current()
+        if any(window.of(begun.id) for window in marked(context, table)):
+            # What somebody had begun before counts the rows that are gone now.
+            context.forget_next(view.name)
+            names.append(view.name)
+    because = dict.fromkeys(names, "rows that its results count were erased")
+    return frozenset(one.view for one in rebuild(context, names, notify=notify, because=because))
