@@ -60,7 +60,7 @@ def take_out(act: Erase, session: Session) -> None:
     """Erase what a condition finds, or finish what was begun, and agree to it."""
     session.confirm = lambda what: True
     where = None if act.resumes else act.where
-    erase(session, "events", where, keep_aggregates=act.keeps)
+    erase(session, "events", where, keep_aggregates=act.keeps, recompute=act.recomputes)
 
 
 def is_loss(error: Exception, source: SourceTopic | None) -> bool:

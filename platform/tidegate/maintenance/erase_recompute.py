@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from tidegate.errors import TidegateError
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.definition import same_view
 from tidegate.views.revisions.erased_windows import marked
@@ -20,11 +21,20 @@ if TYPE_CHECKING:
 def require_recomputable(context: Context, views: Iterable[View]) -> None:
     """Raise what would stand in the way, before anything is erased: TG506 for a view whose file has another definition
     than its results, TG543 for one of which rows are beyond their retention, and results can't be kept in their
-    place."""
+    place, TG542 for a sink that would need the earlier version, which is removed (E6)."""
     for view in views:
         table = context.tables.open(context.identifier(view.name), context.project.owner)
         same_view(context, view, table)
         past_of(context, view, table, {}, None)
+        for sink in context.catalog.sinks.of(view.name):
+            if sink.connector.on_change != "replay":
+                raise TidegateError(
+                    "TG542",
+                    f'"{sink.name}" delivers "{view.name}", and can\'t continue with recomputed results, because the '
+                    "earlier version is removed; nothing was erased",
+                    hint="on_change = 'replay' delivers all rows of the new version; or --keep-aggregates",
+                    location=sink.location,
+                )
 
 
 def recomputed(

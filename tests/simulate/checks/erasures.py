@@ -59,7 +59,8 @@ class Erasures:
 
     def keeps(self, view: View) -> bool:
         """Whether a view keeps its counts of rows that are erased."""
-        return self.act is not None and self.act.column not in view.columns
+        act = self.act
+        return act is not None and not act.recomputes and act.column not in view.columns
 
     def right(self, view: View, frontier: int | None) -> Rows:
         """What a view has emitted, as long as it has not followed an erasure."""

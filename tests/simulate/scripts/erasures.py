@@ -13,12 +13,14 @@ PERSON = "somebody-who-is-to-be-forgotten"
 @dataclass(frozen=True)
 class Erase:
     """A driver erases the rows of the source that have one of these values in a column (`tidegate erase`). `keeps`:
-    views that only count the rows stay as they are. `resumes`: no condition is given: what was begun is finished."""
+    views that only count the rows stay as they are. `resumes`: no condition is given: what was begun is finished.
+    `recomputes`: such views are computed from the rows that are left."""
 
     column: str
     values: tuple[Any, ...]
     keeps: bool = False
     resumes: bool = False
+    recomputes: bool = False
 
     @property
     def where(self) -> str:

@@ -244,7 +244,8 @@ def _erasing(seed: int, rng: Random) -> Script:
         acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 2, 2]))]
         if not number:
             values = (PERSON,) if of_person else tuple(rng.sample(range(1, rows.last + 2), 2))
-            erase = Erase("k" if of_person else "id", values, keeps)
+            recomputes = keeps and not sink and rng.random() < 0.6
+            erase = Erase("k" if of_person else "id", values, keeps and not recomputes, recomputes=recomputes)
         elif amends:
             acts.append(Amend())
         chance = rng.random()
