@@ -6,6 +6,7 @@ from tests.mutants.guard import Guard
 
 _BACK = "tests/views/test_going_back.py"
 _BUILDS = "tests/views/test_version_builds.py"
+_NAMES = "tests/evolve/test_names_and_types.py"
 _PAST = "tests/views/test_going_back_past.py"
 _ERASE = "tests/maintenance/test_erase_views.py"
 _KEYED = "tests/evolve/test_keyed_tables.py"
@@ -300,6 +301,24 @@ GUARDS: tuple[Guard, ...] = (
         "            context.forget_next(view.name)",
         "            pass",
         (f"{_ERASE}::test_E9_counts_and_sums_are_computed_from_the_rows_that_are_left",),
+    ),
+    Guard(
+        "renamed-from-in-other-letters",
+        "E2",
+        "A rename is understood in whatever letters the earlier name is written.",
+        "evolve/differences.py",
+        "    new = _as_stored(old, new)\n",
+        "",
+        (f"{_NAMES}::test_E2_renamed_from_is_understood_in_any_case_of_its_letters",),
+    ),
+    Guard(
+        "relaxed-behind-a-gate",
+        "E1",
+        "NOT NULL is not relaxed where an inline gate has stored the rows.",
+        "evolve/differences.py",
+        "    if not changes:\n        return",
+        '    if all(change.kind == "relax" for change in changes):\n        return',
+        (f"{_NAMES}::test_E1_not_null_of_what_an_inline_gate_has_stored_is_not_relaxed_behind_its_back",),
     ),
     Guard(
         "unknown-results-below",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.iceberg.layout import relation_identity
 from tidegate.plan.column_changes import ColumnChange, described, is_wider
@@ -38,6 +38,7 @@ class Evolution:
 
 def evolution(old: Relation, new: Relation, catalog: Catalog) -> Evolution:
     """From one definition of a source or table to the other. `catalog`: all definitions, with the new one."""
+    new = _as_stored(old, new)
     changes, refused = _of_columns(old, new)
     options, others = _of_options(old, new)
     refused += [*others, *_of_gate(old, new, changes), *_of_readers(new, changes, catalog)]
@@ -56,9 +57,19 @@ def pending(
     old = stored_relation(properties.get("tidegate.definition") or "")
     if old is None or relation_identity(old) != identity:
         return None
-    if same and not any(_of_taken_names(old, relation)):
+    if same and not any(_of_taken_names(old, _as_stored(old, relation))):
         return None
     return old, evolution(old, relation, catalog)
+
+
+def _as_stored(old: Relation, new: Relation) -> Relation:
+    """The names after RENAMED FROM as they are stored, in whatever case of their letters they are written."""
+    names = {c.name.casefold(): c.name for c in old.columns}
+    columns = tuple(
+        replace(c, renamed_from=names.get(c.renamed_from.casefold(), c.renamed_from)) if c.renamed_from else c
+        for c in new.columns
+    )
+    return replace(new, columns=columns)
 
 
 # -- columns ---------------------------------------------------------------------------------------------------
@@ -90,6 +101,12 @@ def _of_columns(old: Relation, new: Relation) -> tuple[tuple[ColumnChange, ...],
         for c in added
         if not c.nullable
     ]
+    if not any(_is_variant(c) for c in old.columns):
+        refused += [
+            f'column "{c.name}" is of type VARIANT, which only a table can have that was made with such a column'
+            for c in added
+            if _is_variant(c)
+        ]
     pairs = [(was, c) for c in new.columns if (was := same[c.name]) is not None]
     refused += [text for was, c in pairs for text in _not_in_place(was, c)]
     changes = [ColumnChange("drop", c.name) for c in dropped]
@@ -102,6 +119,11 @@ def _of_columns(old: Relation, new: Relation) -> tuple[tuple[ColumnChange, ...],
         orders = [", ".join(c.name for c in one.columns) for one in (old, new)]
         changes.append(ColumnChange("reorder", orders[1], was=orders[0]))
     return tuple(changes), refused
+
+
+def _is_variant(column: CatalogColumn) -> bool:
+    """Whether values are of the type that tables have only in Iceberg's third format."""
+    return re.search(r"\bvariant\b", column.type) is not None
 
 
 def _keeps(column: CatalogColumn, renamed: Mapping[str, str]) -> bool:
@@ -182,7 +204,10 @@ def _of_gate(old: Relation, new: Relation, changes: tuple[ColumnChange, ...]) ->
     fixed = {"the watermark": [new.watermark.column] if new.watermark is not None else []}
     fixed["the PRIMARY KEY"] = list(new.primary_key)
     columns = ("partition_columns", "order_columns")
-    fixed["an option"] = [name for key in columns for name in getattr(new.connector, key, ())]
+    named = [name for key in columns for name in getattr(new.connector, key, ())]
+    named += [name] if (name := getattr(new.connector, "order_column", None)) else []
+    stored = {c.name.casefold(): c.name for c in (*old.columns, *new.columns)}
+    fixed["an option"] = [stored.get(name.casefold(), name) for name in named]
     strategy = new.watermark.strategy if new.watermark is not None else None
     if isinstance(strategy, Expression):
         text = " ".join([strategy.sql, *(window.sql for window in strategy.preceding)])
@@ -195,9 +220,9 @@ def _of_gate(old: Relation, new: Relation, changes: tuple[ColumnChange, ...]) ->
 
 def _of_readers(new: Relation, changes: tuple[ColumnChange, ...], catalog: Catalog) -> Iterator[str]:
     """Who reads all columns, whatever they are, and has stored or delivered them."""
-    if all(change.kind == "relax" for change in changes):
+    if not changes:
         return
-    for sink in catalog.sinks.of(new.name):
+    for sink in () if all(change.kind == "relax" for change in changes) else catalog.sinks.of(new.name):
         yield f'sink "{sink.name}" delivers all columns: let it deliver a query that names its columns'
     for gate in catalog.order():
         if isinstance(gate, Relation) and gate.kind == "gate" and new.name in reads(gate):

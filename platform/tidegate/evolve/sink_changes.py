@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.evolve.kept_versions import spark_type
-from tidegate.plan.versions import kept_versions, number_of
+from tidegate.plan.versions import kept_versions, number_of, stored_as
 from tidegate.sinks.sink_columns import misfits
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
@@ -119,6 +119,6 @@ def _other_types(storage: Storage, sink: Sink, view: View) -> str | None:
         return None
     stored = [(column, spark_type(kind)) for column, kind in target.columns]
     # (Of others the delivery tells.)
-    wanted = [(c.name, c.type) for c in view.columns if c.type != "unknown" and "<" not in c.type]
+    wanted = [(c.name, stored_as(c.type)) for c in view.columns if c.type != "unknown" and "<" not in c.type]
     wrong = misfits(stored, wanted)
     return f"its table has other columns: {'; '.join(wrong)}" if wrong else None

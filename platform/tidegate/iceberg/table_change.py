@@ -79,7 +79,8 @@ def _parts(jvm: Any, change: TableChange, names: list[str], transaction: Any) ->
     if change.added:
         update = transaction.updateSchema()
         for name, kind in change.added:
-            update = update.addColumn(name, _iceberg_type(jvm, kind))
+            # (Without a parent a dot in a name would be refused.)
+            update = update.addColumn(None, name, _iceberg_type(jvm, kind))
         yield update
     if list(change.order) != names and change.order:
         update = transaction.updateSchema().moveFirst(change.order[0])

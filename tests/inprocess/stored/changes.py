@@ -30,7 +30,7 @@ def changed(transaction: Transaction, change: TableChange, spark: SparkSession) 
             update.update_column(before.get(name, name), kind(wider))
     with transaction.update_schema() as update:
         for name, added in change.added:
-            update.add_column(name, kind(added))
+            update.add_column((name,), kind(added))
     with transaction.update_schema() as update:
         if change.order:
             update.move_first(change.order[0])
