@@ -19,6 +19,7 @@ from tidegate.views.amend.rebuild import Rebuilt
 from tidegate.views.resolve import changes_of
 from tidegate.views.revisions.erased_windows import marks_of_continued
 from tidegate.views.versions.build import NEXT, VersionBuild, finish
+from tidegate.views.versions.held import release
 from tidegate.views.versions.in_force import stand_on_current
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def rollback(
         start = _start(context, table, chosen)
         old = _definition(context, view, chosen, start)
         left = {} if is_of_view(view, chosen.definition) else {LEFT: view_identity(view)}
+        release(context, view.name)
         build = VersionBuild(context, old, start)
         finish(build, notify, left | chosen.of_rows | marks_of_continued(chosen, table, build.mark.number))
     notify(f"{view.name}: version {build.mark.number} is version {chosen.number}, continued")

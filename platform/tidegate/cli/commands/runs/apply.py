@@ -25,6 +25,17 @@ def apply(
     yes: Annotated[
         bool, typer.Option("--yes", help="Agree that results are replaced, without being asked.")
     ] = False,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help=(
+                "Swap new versions of views at exactly this event time, and wait until it is reached. Without a time "
+                "zone, it is UTC."
+            ),
+        ),
+    ] = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     fail_fast: FailFastOption = False,
@@ -34,7 +45,11 @@ def apply(
     It asks before results are replaced; the earlier results can still be read under a tag. If something of the plan is
     refused, nothing is changed. If it is stopped at any point, the same command continues there.
 
+    With --at, results that end at or before this time are those of the current version, and all later ones those of the
+    new one. Without --at, a view that waits for such a time waits no longer.
+
     Example: tidegate apply orders_hourly --yes
+    Example: tidegate apply orders_hourly --at '2026-12-01T00:00:00Z'
     """
     from tidegate.evolve.planning import planned
 
@@ -60,7 +75,8 @@ def apply(
 
         session.confirm = agreeing if yes else asked if sys.stdin.isatty() else None
         steps = steps_for(names, fail_fast)
-        done = carry_out(session, wanted, on_event, call.console.note, steps)
+        done = carry_out(session, wanted, on_event, call.console.note, steps, at)
     data = {"runs": [one.to_dict() for one in done.runs], "rebuilt": [asdict(one) for one in done.rebuilt]}
+    data |= {} if at is None else {"at": at}
     call.console.document(data | told(steps), "\n".join(map(rebuilt_text, done.rebuilt)))
     return conclude(call, steps.failures, steps.skipped)
