@@ -134,8 +134,8 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     stops = None if held is None else view.kind.format(held)
     command = f"tidegate apply {view.name.partition('$')[0]}"
     if why is None and stops is not None:
-        what = f"its current version stops at {stops}, where a new one was to take its place, and is continued (E5)"
-        return PlannedChange(view.name, "view", "in place", (what,), 0, 0, readers, command, held_at=stops)
+        undone = f"its current version stops at {stops}, where a new one was to take its place, and is continued (E5)"
+        return PlannedChange(view.name, "view", "in place", (undone,), 0, 0, readers, command, held_at=stops)
     if why is None:
         return PlannedChange(view.name, "view", "unchanged", readers=readers)
     planning.replaced[view.name] = why

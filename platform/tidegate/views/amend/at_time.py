@@ -20,13 +20,12 @@ from tidegate.iceberg.layout import is_of_view
 from tidegate.plan.column_changes import other_columns
 from tidegate.plan.versions import tag_of
 from tidegate.runtime.steps import Steps
-from tidegate.sql.statements.stored_definition import stored_view
 from tidegate.views.amend.rebuild import UNCHANGED, Rebuilt, generation_of, why_other
 from tidegate.views.definition import stale_below
 from tidegate.views.resolve import changes_of, pin
 from tidegate.views.versions.build import NEXT, VersionBuild
 from tidegate.views.versions.held import hold, release
-from tidegate.views.versions.in_force import over_current, require_newest, stand_on_current
+from tidegate.views.versions.in_force import as_stored, over_current, require_newest, stand_on_current
 from tidegate.views.view_table import ViewTable, clock_of
 from tidegate.watermark import TimeKind
 
@@ -40,7 +39,7 @@ LOOKS_EVERY = 2.0
 
 
 @dataclass
-class _Change:
+class _TimedSwap:
     """A view whose versions are swapped at `at` (ticks). `before`: the definition of the current version; `why` it is
     computed again; `started`: of a clock that nobody sets; `told`: what was said last of what it waits for."""
 
@@ -66,7 +65,7 @@ def rebuild_at(
     Raises TG534 for a view that can't change at this time, TG563 for what is no time, and else as `rebuild`."""
     context.declare()
     steps = steps or Steps(fail_fast=True)
-    waiting: list[_Change] = []
+    waiting: list[_TimedSwap] = []
     done: list[Rebuilt] = []
     with ExitStack() as leases:
         # All are held and begun before the first one waits: else another one would be beyond the time by then.
@@ -93,7 +92,7 @@ def rebuild_at(
     return done
 
 
-def _begun(context: Context, view: View, text: str, why: str, notify: Callable[[str], None]) -> _Change:
+def _begun(context: Context, view: View, text: str, why: str, notify: Callable[[str], None]) -> _TimedSwap:
     started = time.monotonic()
     view = over_current(context, view)
     require_newest(context, view)
@@ -108,18 +107,18 @@ def _begun(context: Context, view: View, text: str, why: str, notify: Callable[[
             # It can't begin at all.
             release(context, view.name)
         raise
-    change = _Change(view, before, build, at, why, tag, started)
+    change = _TimedSwap(view, before, build, at, why, tag, started)
     _advance(change, notify)
     return change
 
 
-def _advance(change: _Change, notify: Callable[[str], None]) -> None:
+def _advance(change: _TimedSwap, notify: Callable[[str], None]) -> None:
     build = change.build
     while build.advance():
         notify(f"{build.name}: {100 * build.mark.done(build.frontier()):.0f} % of the rows are read")
 
 
-def _step(context: Context, change: _Change, done: list[Rebuilt], notify: Callable[[str], None]) -> None:
+def _step(context: Context, change: _TimedSwap, done: list[Rebuilt], notify: Callable[[str], None]) -> None:
     """Bring both versions as far as they can be, and swap them if that is up to the time; `done` says so."""
     view, build = change.view, change.build
     _advance(change, notify)
@@ -153,7 +152,7 @@ def _continue_current(context: Context, before: View) -> None:
             raise
 
 
-def _waits_for(context: Context, change: _Change, stood: int | None) -> str:
+def _waits_for(context: Context, change: _TimedSwap, stood: int | None) -> str:
     view, kind = change.view, change.view.kind
     allowed = clock_of(change.before, pin(context, change.before))
     return (
@@ -177,7 +176,7 @@ def require_possible(context: Context, view: View, text: str) -> tuple[int, View
     table = _opened(context, view)
     now = table.current()
     properties = table.properties()
-    before = stored_view(properties.get("tidegate.definition", ""), context.catalog)
+    before = as_stored(context, view, properties)
     kind = TimeKind[properties.get("tidegate.time-kind") or view.kind.name]
     why = None
     if not view.emit_on_window_close or view.clock is None:

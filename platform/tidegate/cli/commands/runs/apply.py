@@ -59,11 +59,14 @@ def apply(
         if name not in catalog.sinks:
             catalog.get(name)
     wanted = chosen(catalog, names, select, exclude)
+    named = {} if at is None else {"at": at}
     if all(one.effect == "unchanged" for one in planned(project, catalog, wanted)):
-        call.console.document({"runs": [], "rebuilt": []}, "nothing to apply: all definitions are deployed")
+        call.console.document(
+            named | {"runs": [], "rebuilt": []}, "nothing to apply: all definitions are deployed"
+        )
         return 0
     memory = CommittedSoFar("tidegate apply")
-    call.on_interrupt = memory.text
+    call.on_interrupt = memory.text if at is None else lambda: _stopped(memory, at)
 
     def on_event(event: Event) -> None:
         memory.add(event)
@@ -77,6 +80,13 @@ def apply(
         steps = steps_for(names, fail_fast)
         done = carry_out(session, wanted, on_event, call.console.note, steps, at)
     data = {"runs": [one.to_dict() for one in done.runs], "rebuilt": [asdict(one) for one in done.rebuilt]}
-    data |= {} if at is None else {"at": at}
-    call.console.document(data | told(steps), "\n".join(map(rebuilt_text, done.rebuilt)))
+    call.console.document(named | data | told(steps), "\n".join(map(rebuilt_text, done.rebuilt)))
     return conclude(call, steps.failures, steps.skipped)
+
+
+def _stopped(memory: CommittedSoFar, at: str) -> str:
+    """For a person who pressed Ctrl-C while it waited: what stays as it is."""
+    return (
+        f"{memory.text()}\ntidegate status shows which views stop at {at}; the same command continues, and tidegate "
+        "apply without --at ends this"
+    )
