@@ -163,7 +163,7 @@ RUNNING: dict[str, tuple[str, str]] = {
     ),
     "TG534": (
         "`tidegate apply` changes nothing as long as a part of the plan can be done neither in place nor by recomputing a "
-        "view.",
+        "view. `tidegate apply --at` changes no view whose current version has passed the time, or can't stop there.",
         "Undo the refused change, or do what the hint says. `tidegate apply NAME` applies the other parts. [Changing a "
         "definition](changing.md) has every case.",
     ),

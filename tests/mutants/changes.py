@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.guard import Guard
 
+_AT = "tests/evolve/test_apply_at.py"
 _BACK = "tests/views/test_going_back.py"
 _BUILDS = "tests/views/test_version_builds.py"
 _NAMES = "tests/evolve/test_names_and_types.py"
@@ -340,5 +341,23 @@ GUARDS: tuple[Guard, ...] = (
         " if number not in needed and tag_of(number) != begun]",
         " if number not in needed]",
         ("tests/views/test_going_back_past.py::test_E5_upkeep_spares_the_version_that_one_goes_back_to",),
+    ),
+    Guard(
+        "version-stops-at-the-time",
+        "E5",
+        "The current version is computed no further than to the time at which another one takes its place.",
+        "plan/closing.py",
+        "    return clock if clock is None or held is None else min(clock, held)",
+        "    return clock",
+        (f"{_AT}::test_E5_rows_of_after_the_time_are_not_closed_by_the_earlier_version",),
+    ),
+    Guard(
+        "swap-at-the-time",
+        "E5",
+        "A version takes its place at a time only where the current one stands at this very time.",
+        "views/versions/build.py",
+        "        if self.at is not None and stood != self.at:",
+        "        if False:",
+        (f"{_AT}::test_E5_the_swap_is_at_the_time_though_another_session_ticks_the_earlier_version",),
     ),
 )

@@ -13,7 +13,7 @@ from tidegate.evolve.sink_changes import of_new_version
 from tidegate.iceberg.layout import is_of_view, relation_identity, strategy_identity
 from tidegate.plan.column_changes import CHANGES, ColumnStep, other_columns, with_step
 from tidegate.plan.gaps import with_cleaned
-from tidegate.plan.versions import KeptPast, kept_past, replaced_below
+from tidegate.plan.versions import HELD_AT, KeptPast, held_at, held_text, kept_past, replaced_below
 from tidegate.sql.catalog.lineage import readers_of, reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.store.metadata import CommittedTable, load_table
@@ -35,7 +35,8 @@ class PlannedChange:
     """One source, table, view or sink. `what`: the differences, in words; of one that is refused, why. `rows`, `bytes`:
     what has to be read of stored inputs for it, as far as metadata tell. `readers`: who reads it. `command`: what does
     it. `valid_from`: of a new version of a view, results that end before this time stay those of the present one,
-    because the rows behind them are gone (E5); None where all are computed again."""
+    because the rows behind them are gone (E5); None where all are computed again. `held_at`: the current version of a
+    view stops at this time, where a new one is to take its place (E5); None: it does not."""
 
     name: str
     kind: str
@@ -46,6 +47,7 @@ class PlannedChange:
     readers: tuple[str, ...] = ()
     command: str | None = None
     valid_from: str | None = None
+    held_at: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -128,7 +130,12 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     rows, size = _to_read(planning, view)
     if table is None or "tidegate.identity" not in table.properties:
         return PlannedChange(view.name, "view", "new", (), rows, size, readers, "tidegate run")
-    why = _other(planning, view, table)
+    why, held = _other(planning, view, table), held_at(table.properties.get(HELD_AT))
+    stops = None if held is None else view.kind.format(held)
+    command = f"tidegate apply {view.name.partition('$')[0]}"
+    if why is None and stops is not None:
+        undone = f"its current version stops at {stops}, where a new one was to take its place, and is continued (E5)"
+        return PlannedChange(view.name, "view", "in place", (undone,), 0, 0, readers, command, held_at=stops)
     if why is None:
         return PlannedChange(view.name, "view", "unchanged", readers=readers)
     planning.replaced[view.name] = why
@@ -137,13 +144,17 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
         return PlannedChange(
             view.name, "view", "refused", (why, past.refused), readers=readers, command=past.remedy
         )
-    command = f"tidegate apply {view.name.partition('$')[0]}"
     what, valid = [why], None
+    if stops is not None:
+        what.append(held_text(view.name.partition("$")[0], stops))
+        command += f" --at '{stops}'"
     if past is not None:
         valid = view.kind.format(past.valid_from)
         gone = "because the rows behind them are gone (valid_from)"
         what.append(f"results that end before {valid} stay as they are, {gone}")
-    return PlannedChange(view.name, "view", "new version", tuple(what), rows, size, readers, command, valid)
+    return PlannedChange(
+        view.name, "view", "new version", tuple(what), rows, size, readers, command, valid, stops
+    )
 
 
 def _past(planning: _Planning, view: View, stored: CommittedTable) -> KeptPast | None:

@@ -16,6 +16,7 @@ from tidegate.project.reading.durations import format_duration
 def of_view(view: ViewFacts, limits: StallLimits, at: float, memory: EarlierLooks) -> Iterator[Candidate]:
     """What keeps its windows open although, or because, its inputs are as far as they are."""
     yield from _reset(view)
+    yield from _stops(view)
     yield from _gone(view)
     yield from _lost_totals(view)
     yield from _behind(view, limits, at, memory)
@@ -51,6 +52,26 @@ def _gone(view: ViewFacts) -> Iterator[Candidate]:
             advice="run it more often than rows are retired, or keep rows longer (jobs/maintenance.yaml)",
         )
         yield Candidate(finding)
+
+
+def _stops(view: ViewFacts) -> Iterator[Candidate]:
+    """E5: the current version is computed no further, until a new one has taken its place."""
+    status = view.status
+    if status.held_at is None:
+        return
+    # (Frontiers of one view are written in one way, so that their texts can be compared.)
+    waits = status.frontier_text == status.held_at
+    finding = Finding(
+        kind="waits_for_version",
+        severity="warning" if waits else "info",
+        asset=status.name,
+        text=f"{status.name}: final up to {status.frontier_text}; its current version stops at {status.held_at}, "
+        "where a new one takes its place (E5)",
+        advice=f"tidegate apply {status.name} --at '{status.held_at}' completes this; tidegate apply {status.name} "
+        "swaps the versions without this time, or lets the current one continue if the query is as it was",
+        waiting=(Waiting(status.name, f"after {status.held_at}"),) if waits else (),
+    )
+    yield Candidate(finding)
 
 
 def _lost_totals(view: ViewFacts) -> Iterator[Candidate]:

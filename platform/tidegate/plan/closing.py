@@ -39,6 +39,17 @@ def final_upto(view: View, frontier: int) -> int:
     return frontier if view.accounts is None else view.accounts.window.closed_end(frontier)
 
 
+def held_back(clock: int | None, held: int | None) -> int | None:
+    """W (ticks) of a version of a view, where another one takes its place at `held`: it is computed no further (E5)."""
+    return clock if clock is None or held is None else min(clock, held)
+
+
+def stops(frontier: int | None, clock: int | None, held: int | None) -> bool:
+    """Whether a version of a view can come to the very time (ticks) at which another one takes its place, and has not
+    said so yet: a tick then says it, even if it closes nothing, since sinks continue from that boundary (E5, E6)."""
+    return held is not None and clock == held and (frontier is None or frontier < held)
+
+
 def window_of(view: View) -> Window | None:
     """The windows that its rows lie in, where their bounds follow from the time alone; None for sessions, and for rows
     and groups that are final tick by tick."""

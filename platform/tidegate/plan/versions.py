@@ -35,6 +35,10 @@ MARKS = "tidegate.erased-windows"
 #: results that end before this tick are of the earlier version, all others of the present one.
 VALID_FROM = "tidegate.valid-from"
 
+#: Table property of a view: its current version is computed up to this time (ticks of its own) and no further, because
+#: another version takes its place there (E5). "": there is no such time.
+HELD_AT = "tidegate.held-at"
+
 #: Table properties that are about a version's results, and not about the table.
 OF_RESULTS = (
     "tidegate.stale",
@@ -45,6 +49,7 @@ OF_RESULTS = (
     "tidegate.changes-seen",
     VALID_FROM,
     LEFT,
+    HELD_AT,
 )
 #: The first column of a view's table that is not the view's own (`iceberg.layout.view_columns`).
 _SYSTEM = "_window_start"
@@ -84,6 +89,19 @@ def says_lives(summary: Mapping[str, str], name: str) -> bool:
     """Whether a view's commit with this summary says which life of the view `name` below it was computed from."""
     inputs = json.loads(summary.get("tidegate.inputs") or "{}")
     return name in inputs and LIFE_OF_INPUT in inputs[name]
+
+
+def held_at(text: str | None) -> int | None:
+    """The property `HELD_AT`, in ticks; None if the version is computed as far as its inputs allow."""
+    return int(text) if text else None
+
+
+def held_text(name: str, at: str) -> str:
+    """In words: the view `name` stops at a time, and what can be done."""
+    return (
+        f"its current version stops at {at}, where a new one takes its place: tidegate apply {name} --at '{at}' "
+        f"completes this, and tidegate apply {name} ends it"
+    )
 
 
 def next_of(name: str) -> str:

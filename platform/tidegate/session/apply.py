@@ -15,7 +15,11 @@ from tidegate.errors import TidegateError
 from tidegate.evolve.planning import PlannedChange, planned
 from tidegate.runtime.result import RunReport
 from tidegate.runtime.steps import Steps
+from tidegate.sql.catalog.lineage import sources_of
+from tidegate.sql.catalog.objects import View
+from tidegate.views.amend.at_time import rebuild_at, require_all_possible
 from tidegate.views.amend.rebuild import Rebuilt, rebuild
+from tidegate.views.versions.left import clear_left
 from tidegate.wording import counted
 
 if TYPE_CHECKING:
@@ -37,23 +41,51 @@ def apply(
     on_event: Callable[[Event], None] | None = None,
     notify: Callable[[str], None] = lambda text: None,
     steps: Steps | None = None,
+    at: str | None = None,
 ) -> AppliedPlan:
     """Carry out the plan of everything, or of `names`.
 
     A source that is changed or new is run; a new view or sink is built from what is stored. `on_event`: told of every
     commit; `notify`: of every view that is recomputed. `steps`: takes down what fails; None: the first failure is
-    raised.
+    raised. `at`: the event time at which new versions of views take their places (E5), a time with a zone or in UTC,
+    for which it waits; a view that reads such a view has its new version right behind that one. None: as soon as the
+    new version has reached the current one.
     Raises, before anything is changed: TG515 and TG531 for what is not to be written from here; TG534 if something of
-    the plan is refused; TG535 if results are to be replaced and nobody agrees.
+    the plan is refused, or a view can't change at this time; TG535 if results are to be replaced and nobody agrees;
+    TG563 for what is no time.
     """
     session.declare()
     changes = [one for one in planned(session.project, session.catalog, names) if one.effect != "unchanged"]
     for one in changes:
         session.require_own(one.name)
     _require_allowed(changes)
+    leaders, others = ([], changes) if at is None else _at_once(session, changes)
+    if at is not None:
+        require_all_possible(session, [_view(session, one) for one in leaders], at)
     _require_agreed(session, [one for one in changes if replaces(one)])
     steps = steps or Steps(fail_fast=True)
     applied = AppliedPlan()
+    for one in others:
+        if one.held_at is not None and not replaces(one):
+            # The change that it waits for was undone.
+            clear_left(session, _view(session, one))
+    behind = _downstream(session, leaders)
+    _carry_out(session, [one for one in others if one.name not in behind], applied, on_event, notify, steps)
+    if at is not None:
+        views = [_view(session, one) for one in leaders]
+        applied.rebuilt += rebuild_at(session, views, at, notify, steps)
+    _carry_out(session, [one for one in others if one.name in behind], applied, on_event, notify, steps)
+    return applied
+
+
+def _carry_out(
+    session: Session,
+    changes: Sequence[PlannedChange],
+    applied: AppliedPlan,
+    on_event: Callable[[Event], None] | None,
+    notify: Callable[[str], None],
+    steps: Steps,
+) -> None:
     # The plan has every object behind what it reads. So views are recomputed one by one, and not with their readers.
     for recomputed, group in groupby(changes, replaces):
         some = [one.name for one in group]
@@ -64,7 +96,32 @@ def apply(
             steps.failures += report.failed
             steps.skipped += report.skipped
             applied.runs.append(report)
-    return applied
+
+
+def _at_once(
+    session: Session, changes: Sequence[PlannedChange]
+) -> tuple[list[PlannedChange], list[PlannedChange]]:
+    """The views whose new versions take their places at a time that was named: those that read no other view with a
+    new version. And all other changes."""
+    replaced = [one for one in changes if replaces(one)]
+    behind = _downstream(session, replaced)
+    leaders = [one for one in replaced if one.name not in behind]
+    return leaders, [one for one in changes if one not in leaders]
+
+
+def _downstream(session: Session, changes: Sequence[PlannedChange]) -> set[str]:
+    """The names of all that reads one of these views, itself or through others."""
+    catalog, found = session.catalog, {one.name for one in changes}
+    readers = {
+        item.name for item in catalog.order() if found & {below.name for below in sources_of(catalog, item)}
+    }
+    return readers | {sink.name for sink in catalog.sinks if sink.upstream in found | readers}
+
+
+def _view(session: Session, change: PlannedChange) -> View:
+    found = session.catalog.get(change.name)
+    assert isinstance(found, View)
+    return found
 
 
 def replaces(change: PlannedChange) -> bool:

@@ -7,12 +7,20 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.plan.closing import closes_anything, commits
+from tidegate.plan.closing import closes_anything, commits, held_back, stops
 from tidegate.plan.gaps import RETAINED_FROM, edge_of, gaps, hole, retained_from
 from tidegate.plan.lost_totals import LOST_TOTALS
 from tidegate.plan.resets import Beyond, step_back
 from tidegate.plan.undeclared import Undeclared
-from tidegate.plan.versions import BUILDING, VALID_FROM, VersionInBuilding, current_version, next_of
+from tidegate.plan.versions import (
+    BUILDING,
+    HELD_AT,
+    VALID_FROM,
+    VersionInBuilding,
+    current_version,
+    held_at,
+    next_of,
+)
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import sources_of
@@ -197,6 +205,7 @@ def _view(storage: Storage, view: View, catalog: Catalog, now: datetime) -> View
     clock = view.clock.at(*marks) if view.clock is not None else None
     frontier = table.integer("tidegate.frontier") if table else None
     ran = bool(table and table.snapshot_id is not None)
+    held = held_at(table.properties.get(HELD_AT)) if table else None
     facts = {name: {} if state is None else state.summary for name, state in states.items()}
     back = step_back(view, table.summary, facts, marks) if table else None
     edges = {name: (_kind(sources[name]), stored_edge(states[name])) for name in view.reads}
@@ -204,7 +213,8 @@ def _view(storage: Storage, view: View, catalog: Catalog, now: datetime) -> View
     if back is not None:
         current = False
     elif view.emit_on_window_close:
-        current = ran and not closes_anything(view, frontier, clock)
+        upto = held_back(clock, held)
+        current = ran and not closes_anything(view, frontier, upto) and not stops(frontier, upto, held)
     else:
         taken = commits(table.summary.get("tidegate.inputs")) if table else {}
         current = ran and taken == {name: _commit(sources[name], states[name]) for name in view.reads}
@@ -237,6 +247,7 @@ def _view(storage: Storage, view: View, catalog: Catalog, now: datetime) -> View
         version=current_version(table.properties) if table else 1,
         building=_building(storage, view, table, now),
         valid_from=_valid_from(view, table),
+        held_at=None if held is None else _text(view.kind, held),
     )
 
 

@@ -100,7 +100,8 @@ class ViewStatus:
     `lost_totals`: final rows with a sum or average that is NULL because its total does not fit (C7), as they were first
     released. `version`: the number of the current version; `building`: the next one, None if none is built.
     `valid_from`: results that end before it are those of an earlier version, because the rows behind them were gone
-    when this one was built (E5); None: there are none.
+    when this one was built (E5); None: there are none. `held_at`: where the current version stops, because another one
+    takes its place there (E5), as text; None: nowhere.
     """
 
     name: str
@@ -128,6 +129,7 @@ class ViewStatus:
     version: int = 1
     building: BuildingStatus | None = None
     valid_from: str | None = None
+    held_at: str | None = None
 
 
 @dataclass(frozen=True)

@@ -28,14 +28,14 @@ from tidegate.iceberg.protocol import (
 )
 from tidegate.iceberg.tables import with_columns
 from tidegate.iceberg.versions.swap import VersionStart
-from tidegate.plan.closing import PARTIAL, is_due
+from tidegate.plan.closing import PARTIAL, held_back, is_due, stops
 from tidegate.plan.column_changes import seen
 from tidegate.plan.events import SliceCommitted
 from tidegate.plan.gaps import GAPS, with_gap
 from tidegate.plan.lost_totals import LOST_TOTALS
 from tidegate.plan.resets import BEYOND, RESETS, closes_again, followed
 from tidegate.plan.stages import tick_stages
-from tidegate.plan.versions import BUILDING, VersionInBuilding
+from tidegate.plan.versions import BUILDING, HELD_AT, VersionInBuilding, held_at
 from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, Way
 from tidegate.sql.dialect.inner_names import LOST, ORDINAL
 from tidegate.tasks.writer import WriteTask, run_task
@@ -159,13 +159,15 @@ class ViewTable:
         clock = clock_of(self.view, pinned)
         if self._upto is not None and clock is not None:
             clock = min(clock, self._upto)
+        clock = held_back(clock, held := held_at(self.table.property(HELD_AT)))
         frontier = base.integer("tidegate.frontier")
         gap: dict[str, str] = {}
         if frontier is None:
             frontier = begin(self.view, pinned)
         elif (lost := missing(self.view, base.summary, pinned)) is not None and lost.upto is not None:
             gap, frontier = with_gap(base.summary, frontier, lost.upto), lost.upto
-        if not is_due(self.view, base.summary, positions(pinned), frontier, clock):
+        due = is_due(self.view, base.summary, positions(pinned), frontier, clock)
+        if not due and not stops(frontier, clock, held):
             return self._committed(base, started, started) if stepped else None
         # The frontier goes back by a step back alone (W9).
         reached = max((mark for mark in (frontier, clock) if mark is not None), default=None)

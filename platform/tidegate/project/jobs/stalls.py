@@ -116,6 +116,7 @@ CAUSES: dict[str, str] = {
     "lagging": "the watermark is further behind than thresholds: allow",
     "reset_pending": "a watermark was reset, and a view has not gone back yet",
     "frontier_ahead": "a view is ahead of its inputs, and closes no window",
+    "waits_for_version": "a view stops at the time at which a new version of it takes its place",
     "closes_again": "results from before a reset are replaced as they close again",
     "rows_gone": "a view's next windows need rows that are beyond their retention",
     "skipped": "a view had to skip windows, because their rows were removed before it ran",

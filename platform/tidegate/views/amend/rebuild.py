@@ -22,19 +22,21 @@ from tidegate.sql.catalog.objects import View
 from tidegate.views.definition import stale_below
 from tidegate.views.resolve import changes_of
 from tidegate.views.versions.build import NEXT, VersionBuild, finish
+from tidegate.views.versions.held import release
 from tidegate.views.versions.in_force import over_current, require_newest
 from tidegate.views.versions.left import clear_left
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
 
-_UNCHANGED = "its results are those of its definition"
+UNCHANGED = "its results are those of its definition"
 
 
 @dataclass(frozen=True)
 class Rebuilt:
     """What a rebuild did to one view. `generation`: which one its results are now, from 1. `tag`: what the old results
-    are called, as `VERSION AS OF` of the table; None if nothing was done. `why` it was, or was not."""
+    are called, as `VERSION AS OF` of the table; None if nothing was done. `why` it was, or was not. `at`: the time at
+    which it has taken its place, if one was named (`at_time.py`)."""
 
     view: str
     why: str
@@ -43,6 +45,7 @@ class Rebuilt:
     frontier: str | None = None
     rows: int = 0
     seconds: float = 0.0
+    at: str | None = None
 
 
 def rebuild(
@@ -61,6 +64,7 @@ def rebuild(
     the same, why. `steps`: takes down what fails; None: the first failure is raised. Sinks of a
     rebuilt view are asked for their decision at their next delivery (TG542).
     Late rows that amendments had taken in are not in the new results until the next amendment.
+    A view that waits at a time for its new version (`at_time.py`) waits no longer.
     Raises TG508 if a run or a live stream writes one of them, TG509 for a name that is no view.
     """
     context.declare()
@@ -72,16 +76,16 @@ def rebuild(
 
     def one(view: View) -> None:
         named = wanted is not None and view.name in wanted
-        why = _why(context, view, changed) or because.get(view.name)
+        why = why_other(context, view, changed) or because.get(view.name)
         if why is None and not dry_run:
             clear_left(context, view)
         if why is None:
             if named:
-                done.append(Rebuilt(view.name, _UNCHANGED, _generation(context, view)))
+                done.append(Rebuilt(view.name, UNCHANGED, generation_of(context, view)))
         elif wanted is None or named or not changed.isdisjoint(view.reads):
             changed.add(view.name)
             if dry_run:
-                done.append(Rebuilt(view.name, why, _generation(context, view)))
+                done.append(Rebuilt(view.name, why, generation_of(context, view)))
             else:
                 with context.lease(view.name, NEXT):
                     done.append(_rebuild(context, view, why, notify))
@@ -107,8 +111,9 @@ def _view(context: Context, name: str) -> View:
     return found
 
 
-def _why(context: Context, view: View, changed: set[str]) -> str | None:
-    """Why what is stored of a view is of another definition; None if it is not, or nothing is stored."""
+def why_other(context: Context, view: View, changed: set[str]) -> str | None:
+    """Why what is stored of a view is of another definition; None if it is not, or nothing is stored. `changed`: views
+    that were recomputed by the same command."""
     stored = context.stored(view.name)
     if stored is None:
         return None
@@ -122,7 +127,8 @@ def _why(context: Context, view: View, changed: set[str]) -> str | None:
     return f"it reads {', '.join(below)}" if below else None
 
 
-def _generation(context: Context, view: View) -> int:
+def generation_of(context: Context, view: View) -> int:
+    """The number of the version that is current."""
     stored = context.stored(view.name)
     return 1 if stored is None else current_version(context.tables.open(stored).properties())
 
@@ -130,12 +136,13 @@ def _generation(context: Context, view: View) -> int:
 def _rebuild(context: Context, view: View, why: str, notify: Callable[[str], None]) -> Rebuilt:
     """One view; the lease of its part `$next` is held."""
     started = time.monotonic()
-    tag = tag_of(_generation(context, view))
+    tag = tag_of(generation_of(context, view))
     notify(f"{view.name}: recomputing from the beginning because {why}")
     view = over_current(context, view)
     newest = partial(require_newest, context, view)
     # It may have waited for other views, and computes for hours.
     newest()
+    release(context, view.name)
     build = VersionBuild(context, view)
     finish(build, lambda text: notify(f"{view.name}: {text}"), allowed=newest)
     notify(f"{view.name}: swapped; the earlier results are kept as {tag}")

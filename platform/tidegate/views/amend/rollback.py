@@ -19,6 +19,7 @@ from tidegate.views.amend.rebuild import Rebuilt
 from tidegate.views.resolve import changes_of
 from tidegate.views.revisions.erased_windows import marks_of_continued
 from tidegate.views.versions.build import NEXT, VersionBuild, finish
+from tidegate.views.versions.held import release
 from tidegate.views.versions.in_force import stand_on_current
 from tidegate.views.versions.past import past_of
 
@@ -58,6 +59,7 @@ def rollback(
         what = _agreed_to(context, old, table, chosen, start)
         context.ask("TG535", what, "tidegate rollback --yes", view.location)
         left = {} if is_of_view(view, chosen.definition) else {LEFT: view_identity(view)}
+        release(context, view.name)
         build = VersionBuild(context, old, start)
         finish(build, notify, left | chosen.of_rows | marks_of_continued(chosen, table, build.mark.number))
     notify(f"{view.name}: version {build.mark.number} is version {chosen.number}, continued")

@@ -79,10 +79,12 @@ class VersionBuild:
         view: View,
         start: VersionStart | None = None,
         finished: FinishedRows | None = None,
+        at: int | None = None,
     ) -> None:
         """`start`: an earlier version of this definition, whose rows it begins with; `finished`: rows of it that were
-        computed elsewhere."""
-        self._start, self._finished = start, finished
+        computed elsewhere; `at`: the time (ticks) at which it takes the place of the current one, which stops there
+        (`at_time.py`); None: as soon as it has reached that one."""
+        self._start, self._finished, self.at = start, finished, at
         self._context, self._view = context, view
         self._beside = context.identifier(next_of(view.name))
         self.current = context.tables.open(context.identifier(view.name), context.project.owner)
@@ -200,9 +202,9 @@ class VersionBuild:
         return self.table.frontier()
 
     def advance(self) -> bool:
-        """Compute the next slice; False once it has come to where its inputs are. Begins anew if what it reads was
-        replaced meanwhile. Raises TG502 if another version has taken the place of the one that this one is to
-        replace."""
+        """Compute the next slice; False once it has come to where its inputs are, or to `at`. Begins anew if what it
+        reads was replaced meanwhile. Raises TG502 if another version has taken the place of the one that this one is
+        to replace."""
         with self._as_next():
             return self._advanced()
 
@@ -211,7 +213,7 @@ class VersionBuild:
             self._begin()
         before = self.frontier()
         upto = self.mark.following(before)
-        while upto is not None:
+        while upto is not None and (self.at is None or upto < self.at):
             self.table.tick(upto)
             if self.frontier() != before:
                 return True
@@ -220,7 +222,7 @@ class VersionBuild:
         if self.table.view is not self._view:
             self.table = ViewTable(self._context, self._view, self._beside, self.mark)
         self._before = ReadBefore.now(self._context, self._view, self.current)
-        self.table.tick()
+        self.table.tick(self.at)
         return False
 
     def _require_next(self) -> None:
@@ -284,6 +286,9 @@ class VersionBuild:
         """Whether readers would go back by a swap (E5): in time, or, where no time of both can be compared, because the
         current version has read what the next one has not (O1). `base`: the current version; `newest`: the next one."""
         view, stood = self._view, base.integer("tidegate.frontier")
+        if self.at is not None and stood != self.at:
+            # Readers have not seen all that this one has up to then, or have seen more of it.
+            return True
         if stood is not None and self._is_in_time():
             # A tick that closes nothing is not committed, however far the inputs are.
             own = newest.integer("tidegate.frontier")

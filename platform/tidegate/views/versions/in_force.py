@@ -136,6 +136,12 @@ def _in_force(context: Context, view: View, stored: Mapping[str, str]) -> View |
     return _written_since(context, view, stored)
 
 
+def as_stored(context: Context, view: View, stored: Mapping[str, str]) -> View | None:
+    """A view by the definition of its stored results, over what the context's catalog has; None if that does not hold
+    any more. `stored`: what its table says."""
+    return _understood(context, replace(view, definition=stored.get("tidegate.definition", "")))
+
+
 def _written_since(context: Context, view: View, stored: Mapping[str, str]) -> View | None:
     """What the project's files say now, if that is what is stored: this process has read them before the swap."""
     now = _written(context, view)

@@ -9,6 +9,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
 from tidegate.plan.versions import BUILDING, VersionInBuilding, next_of
 from tidegate.views.versions.build import NEXT
+from tidegate.views.versions.held import is_held, release
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
@@ -28,12 +29,17 @@ def is_left(context: Context, view: View, before: float | None = None) -> bool:
 
 
 def clear_left(context: Context, view: View, before: float | None = None) -> None:
-    """Remove what `is_left` of a view that needs none. Somebody else who is at work on it is let alone."""
-    if not is_left(context, view, before):
+    """Remove what `is_left` of a view that needs none, which then waits for no version either. Somebody else who is at
+    work on it is let alone."""
+    left = is_left(context, view, before)
+    # (Upkeep asks with `before`: to it, a view that waits is left as long as its version is not.)
+    if not left and (before is not None or not is_held(context, view.name)):
         return
     try:
         with context.lease(view.name, NEXT):
-            context.forget_next(view.name)
+            release(context, view.name)
+            if left:
+                context.forget_next(view.name)
     except TidegateError as error:
         if error.code != "TG508":
             raise

@@ -12,6 +12,7 @@ from tidegate.cli.selection import ExcludeOption, NamesArgument, SelectOption, c
 from tidegate.errors import TidegateError, did_you_mean, text_of
 from tidegate.plan.lost_totals import lost_totals_text
 from tidegate.plan.undeclared import undeclared_text
+from tidegate.plan.versions import held_text
 from tidegate.wording import counted
 
 if TYPE_CHECKING:
@@ -209,6 +210,8 @@ def building_text(building: BuildingStatus) -> str:
 
 def _notes(v: ViewStatus) -> list[str]:
     found = [] if v.building is None else [f"{v.name}: {building_text(v.building)}"]
+    if v.held_at is not None:
+        found.append(f"{v.name}: {held_text(v.name, v.held_at)}")
     if v.valid_from is not None:
         found.append(
             f"{v.name}: results that end before {v.valid_from} are of an earlier version (valid_from)"

@@ -25,6 +25,17 @@ def apply(
     yes: Annotated[
         bool, typer.Option("--yes", help="Agree that results are replaced, without being asked.")
     ] = False,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help=(
+                "Swap new versions of views at exactly this event time, and wait until it is reached. Without a time "
+                "zone, it is UTC."
+            ),
+        ),
+    ] = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     fail_fast: FailFastOption = False,
@@ -34,7 +45,11 @@ def apply(
     It asks before results are replaced; the earlier results can still be read under a tag. If something of the plan is
     refused, nothing is changed. If it is stopped at any point, the same command continues there.
 
+    With --at, results that end at or before this time are those of the current version, and all later ones those of the
+    new one. Without --at, a view that waits for such a time waits no longer.
+
     Example: tidegate apply orders_hourly --yes
+    Example: tidegate apply orders_hourly --at '2026-12-01T00:00:00Z'
     """
     from tidegate.evolve.planning import planned
 
@@ -44,11 +59,14 @@ def apply(
         if name not in catalog.sinks:
             catalog.get(name)
     wanted = chosen(catalog, names, select, exclude)
+    named = {} if at is None else {"at": at}
     if all(one.effect == "unchanged" for one in planned(project, catalog, wanted)):
-        call.console.document({"runs": [], "rebuilt": []}, "nothing to apply: all definitions are deployed")
+        call.console.document(
+            named | {"runs": [], "rebuilt": []}, "nothing to apply: all definitions are deployed"
+        )
         return 0
     memory = CommittedSoFar("tidegate apply")
-    call.on_interrupt = memory.text
+    call.on_interrupt = memory.text if at is None else lambda: _stopped(memory, at)
 
     def on_event(event: Event) -> None:
         memory.add(event)
@@ -60,7 +78,15 @@ def apply(
 
         session.confirm = agreeing if yes else asked if sys.stdin.isatty() else None
         steps = steps_for(names, fail_fast)
-        done = carry_out(session, wanted, on_event, call.console.note, steps)
+        done = carry_out(session, wanted, on_event, call.console.note, steps, at)
     data = {"runs": [one.to_dict() for one in done.runs], "rebuilt": [asdict(one) for one in done.rebuilt]}
-    call.console.document(data | told(steps), "\n".join(map(rebuilt_text, done.rebuilt)))
+    call.console.document(named | data | told(steps), "\n".join(map(rebuilt_text, done.rebuilt)))
     return conclude(call, steps.failures, steps.skipped)
+
+
+def _stopped(memory: CommittedSoFar, at: str) -> str:
+    """For a person who pressed Ctrl-C while it waited: what stays as it is."""
+    return (
+        f"{memory.text()}\ntidegate status shows which views stop at {at}; the same command continues, and tidegate "
+        "apply without --at ends this"
+    )

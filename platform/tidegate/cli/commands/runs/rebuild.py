@@ -60,8 +60,9 @@ def rebuilt_text(one: Rebuilt, dry_run: bool = False) -> str:
     """What became of one view, for people."""
     if one.tag is None:
         return f"{one.view}: {'would be rebuilt' if dry_run else 'nothing to do'}: {one.why}"
+    swapped = "" if one.at is None else f", swapped in at {one.at}"
     return (
         f"{one.view}: rebuilt because {one.why}: {one.rows:,} rows, final up to "
-        f"{one.frontier} ({one.seconds:.1f} s); the earlier results can still be read as "
+        f"{one.frontier}{swapped} ({one.seconds:.1f} s); the earlier results can still be read as "
         f"{one.tag}"
     )

@@ -1,0 +1,46 @@
+"""A version of a view that stops at a time, since another one takes its place there (E5). The view's table says so
+(`plan.versions.HELD_AT`), and every tick of the current version asks it, whoever makes it. The swap removes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.plan.versions import HELD_AT, held_at
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from tidegate.runtime.context import Context
+
+
+def hold(context: Context, name: str, at: int) -> None:
+    """Let the current version of a view stop at `at` (ticks of its time). A tick that is under way may still go
+    beyond: whoever swaps looks at the frontier again. Raises TG508 if the catalog is a folder and somebody writes the
+    view."""
+    _set(context, name, at)
+
+
+def release(context: Context, name: str) -> None:
+    """Let the current version be computed as far as its inputs allow, if it is held. Raises TG508 as `hold`."""
+    if is_held(context, name):
+        _set(context, name, None)
+
+
+def is_held(context: Context, name: str) -> bool:
+    """Whether the current version of a view stops at a time."""
+    stored = context.opened(name)
+    return stored is not None and held_at(stored.property(HELD_AT)) is not None
+
+
+def _set(context: Context, name: str, at: int | None) -> None:
+    with _kept_apart(context, name):
+        table = context.tables.open(context.identifier(name), context.project.owner)
+        table.current()
+        if held_at(table.property(HELD_AT)) != at:
+            table.set_properties({HELD_AT: "" if at is None else str(at)})
+
+
+def _kept_apart(context: Context, name: str) -> AbstractContextManager[None]:
+    """From whoever else commits, where only a lease keeps two processes apart: in a catalog that is a folder."""
+    is_folder = context.project.storage.settings.catalog.type == "hadoop"
+    return context.lease(name, "" if is_folder else "$swap")
