@@ -13,6 +13,7 @@ from tests.views.test_version_lives import view_of
 from tidegate.plan.versions import kept_versions
 from tidegate.session.apply import apply
 from tidegate.session.session import Session
+from tidegate.views.versions.build import VersionBuild
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -72,7 +73,7 @@ def changes_at_the_time(workbench: Workbench, query: str, kind: str) -> None:
     whole = sorted((row[0].replace(tzinfo=None), row[1]) for row in everything.table("e").collect())
     time = datetime.fromisoformat(AT)
     first = opened(workbench, query, 0, kind)
-    first.view_table(view_of(first, "v")).tick(view_of(first, "v").kind.parse("2026-01-01 01:05:00"))
+    first.view_table(view_of(first, "v")).tick(view_of(first, "v").kind.parse("2026-01-01 03:10:00"))
     session = opened(workbench, query, 1000, kind)
     assert waiting(session) == []
     apply(session, at=AT)
@@ -88,3 +89,24 @@ def changes_at_the_time(workbench: Workbench, query: str, kind: str) -> None:
     ]
     session.run()
     assert shown(session) == [(end, x + 1000) for end, x in whole]
+
+
+def test_E5_a_version_takes_its_place_only_where_the_current_one_stands_at_the_time(
+    workbench: Workbench,
+) -> None:
+    old = opened(workbench, "tumble", 0, "TIMESTAMP")
+    old.execute("INSERT INTO t VALUES ('a', 1, '2026-01-01 00:10:00'), ('a', 1, '2026-01-01 02:10:00')")
+    old.run()
+    old.execute("INSERT INTO t VALUES ('a', 1, '2026-01-01 06:10:00')")
+    session = opened(workbench, "tumble", 1000, "TIMESTAMP")
+    view = view_of(session, "v")
+    version = VersionBuild(session, view, at=view.kind.parse(AT))
+    while version.advance():
+        pass
+    # It is further than the current one, of which results up to the time are missing.
+    assert view.kind.format(version.frontier()) == AT
+    assert not version.swapped()
+    old.view_table(view_of(old, "v")).tick(view.kind.parse("2026-01-01 05:00:00"))
+    # Nor where the current one is beyond it.
+    assert not version.swapped()
+    assert [x for _, x in shown(session)] == [1, 1]

@@ -319,6 +319,13 @@ def test_W9_a_view_behind_a_reset_says_where_it_goes_and_what_closes_again() -> 
     assert found(views=(view(),)) == {}
 
 
+def test_E5_a_view_that_stops_at_a_time_waits_for_its_new_version() -> None:
+    before = found(views=(view(held_at="2026-01-01 12:30:00+00:00"),))["waits_for_version:v:"]
+    there = found(views=(view(held_at="2026-01-01 11:59:00+00:00"),))["waits_for_version:v:"]
+    assert (before.severity, there.severity) == ("info", "warning")
+    assert "tidegate apply v --at '2026-01-01 11:59:00+00:00' completes this" in there.advice
+
+
 def test_R5_rows_that_were_retired_before_a_branch_came_to_them() -> None:
     gone = found(views=(view(missing='rows of "s" before 12:00 are beyond their retention'),))["rows_gone:v:"]
     assert (gone.severity, 'rows of "s" before 12:00' in gone.text) == ("error", True)

@@ -352,12 +352,26 @@ GUARDS: tuple[Guard, ...] = (
         (f"{_AT}::test_E5_rows_of_after_the_time_are_not_closed_by_the_earlier_version",),
     ),
     Guard(
+        "time-of-the-swap-is-committed",
+        "E5",
+        "The current version says that it has come to the time, even if none of its windows ends there.",
+        "plan/closing.py",
+        "    return held is not None and clock == held and (frontier is None or frontier < held)",
+        "    return False",
+        (
+            "tests/evolve/test_apply_at_queries.py::test_E5_what_ends_up_to_the_time_is_of_the_earlier_version",
+        ),
+    ),
+    Guard(
         "swap-at-the-time",
         "E5",
         "A version takes its place at a time only where the current one stands at this very time.",
         "views/versions/build.py",
         "        if self.at is not None and stood != self.at:",
         "        if False:",
-        (f"{_AT}::test_E5_the_swap_is_at_the_time_though_another_session_ticks_the_earlier_version",),
+        (
+            "tests/evolve/test_apply_at_queries.py"
+            "::test_E5_a_version_takes_its_place_only_where_the_current_one_stands_at_the_time",
+        ),
     ),
 )

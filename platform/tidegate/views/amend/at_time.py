@@ -129,7 +129,8 @@ def _step(context: Context, change: _TimedSwap, done: list[Rebuilt], notify: Cal
         release(context, view.name)
         raise _passed(view, change.at, stood)
     require_newest(context, view)
-    if not build.swapped():
+    # (Asked before, since a swap needs a lease that others may hold until then.)
+    if stood != change.at or not build.swapped():
         text = _waits_for(context, change, stood)
         if text != change.told:
             change.told = text

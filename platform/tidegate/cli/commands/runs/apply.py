@@ -49,6 +49,7 @@ def apply(
     new one. Without --at, a view that waits for such a time waits no longer.
 
     Example: tidegate apply orders_hourly --yes
+
     Example: tidegate apply orders_hourly --at '2026-12-01T00:00:00Z'
     """
     from tidegate.evolve.planning import planned
