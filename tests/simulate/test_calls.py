@@ -40,6 +40,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "session/up_to_date.py": "time.monotonic",
         "sinks/deliver.py": "time.monotonic",
         "views/amend/amend.py": "time.monotonic",
+        "views/amend/at_time.py": "time.monotonic",
         "views/amend/promote.py": "time.monotonic",
         "views/amend/rebuild.py": "time.monotonic",
         "views/amend/rollback.py": "time.monotonic",
