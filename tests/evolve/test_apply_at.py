@@ -337,8 +337,8 @@ def test_E5_all_views_of_the_plan_change_at_the_time_and_readers_behind_them(wor
     done = apply(session, at=T)
     assert [(one.view, one.at) for one in done.rebuilt] == [
         ("v", "2026-01-01 04:00:00"),
-        ("w", "2026-01-01 04:00:00"),
         ("d", None),
+        ("w", "2026-01-01 04:00:00"),
     ]
     session = changed(workbench, **more, new=READER.replace("VIEW d", "VIEW new"))
     assert set(effects(session).values()) == {"unchanged"}

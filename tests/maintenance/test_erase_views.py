@@ -23,7 +23,6 @@ from tidegate.sql.catalog.objects import View
 from tidegate.sql.views.passed_columns import counts_only
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.amend.rollback import rollback
-from tidegate.views.versions.build import VersionBuild
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -125,7 +124,6 @@ def test_E9_a_view_whose_rows_depend_on_others_refuses_all_of_it(
         assert caught.value.code == "TG571"
 
 
-SINK = "CREATE SINK out FROM days WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE JSON;"
 TOTALS = f"""
 CREATE MATERIALIZED VIEW totals AS SELECT window_start, count(*) AS n, sum(id) AS ids, avg(id) AS mean
 {HOURS} WHERE id <> 11 GROUP BY window_start EMIT ON WINDOW CLOSE;
@@ -165,71 +163,6 @@ def test_E9_counts_and_sums_stay_if_somebody_says_so_and_their_windows_are_marke
     assert audit_view(session, "totals").ok
     assert erased(session, keep_aggregates=True).rows == 5
     assert audit_view(session, "totals").ok
-
-
-def test_E9_counts_and_sums_are_computed_from_the_rows_that_are_left(workbench: Workbench) -> None:
-    define(workbench.root, TOTALS, VIEWS)
-    arrive(workbench.root, 1, 2, 3)
-    session = workbench.session()
-    session.run()
-    before = {name: stored(session, name) for name in ("totals", "days")}
-    # What was built before has counted the rows.
-    view = session.catalog.get("totals")
-    assert isinstance(view, View)
-    version = VersionBuild(session, view)
-    while version.advance():
-        pass
-    asked: list[str] = []
-    session.confirm = lambda what: bool(asked.append(what)) or True
-    done = {t.table: t for t in erase(session, "orders", WHERE, (WHO,), recompute=True).tables}
-    assert "totals: is recomputed from the rows that are left" in asked[0]
-    assert [(done[name].recomputed, done[name].marked) for name in before] == [(True, 0), (True, 0)]
-    assert not done["hourly"].recomputed
-    assert there(workbench.root) == set()
-    now = {name: stored(session, name) for name in before}
-    assert all(now[name] != before[name] for name in before)
-    # They are what their queries say; nothing is left that counts more.
-    assert [report.windows for report in amend(session, list(before), from_late=False)] == [0, 0]
-    for name in before:
-        found = audit_view(session, name)
-        assert (found.ok, found.erased or 0) == (True, 0), found
-        table = session.tables.open(session.identifier(name))
-        assert (len(table.snapshot_ids()), kept_versions(table.properties())) == (1, ())
-    arrive(workbench.root, 4)
-    session.run()
-    assert all(audit_view(session, name).ok for name in before)
-    # Where no window holds such rows, nothing is computed.
-    done = {t.table: t for t in erase(session, "orders", "customer = 'nobody'", recompute=True).tables}
-    assert not done["totals"].recomputed
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (("avg(id)", "count(id)"), r"TG506.*totals"),
-        (("avg(id)", "avg(id)"), r"TG542.*\"out\" delivers \"days\""),
-    ],
-)
-def test_E9_what_can_not_be_recomputed_refuses_all_of_it(
-    workbench: Workbench, change: tuple[str, str], why: str
-) -> None:
-    sink = "" if "TG506" in why else SINK
-    define(workbench.root, TOTALS, sink)
-    arrive(workbench.root, 1, 2)
-    workbench.session().run()
-    define(workbench.root, TOTALS.replace(*change), sink)
-    session = workbench.session()
-    session.confirm = lambda what: True
-    before = stored(session)
-    with pytest.raises(TidegateError, match=why):
-        erase(session, "orders", WHERE, (WHO,), recompute=True)
-    assert stored(session) == before
-    if sink:
-        define(workbench.root, TOTALS, sink.replace("WITH (", "WITH (on_change = 'replay', "))
-        session = workbench.session()
-        session.confirm = lambda what: True
-        assert erase(session, "orders", WHERE, (WHO,), recompute=True).rows == 10
-        session.run()
 
 
 def test_E9_a_window_that_is_marked_is_still_looked_at(workbench: Workbench) -> None:

@@ -9,7 +9,7 @@ _BACK = "tests/views/test_going_back.py"
 _BUILDS = "tests/views/test_version_builds.py"
 _NAMES = "tests/evolve/test_names_and_types.py"
 _PAST = "tests/views/test_going_back_past.py"
-_ERASE = "tests/maintenance/test_erase_views.py"
+_ERASE = "tests/maintenance/test_erase_recompute.py"
 _KEYED = "tests/evolve/test_keyed_tables.py"
 _MEANWHILE = "tests/evolve/test_changed_meanwhile.py"
 GUARDS: tuple[Guard, ...] = (
@@ -320,6 +320,27 @@ GUARDS: tuple[Guard, ...] = (
         "    if not changes:\n        return",
         '    if all(change.kind == "relax" for change in changes):\n        return',
         (f"{_NAMES}::test_E1_not_null_of_what_an_inline_gate_has_stored_is_not_relaxed_behind_its_back",),
+    ),
+    Guard(
+        "readers-of-what-was-recomputed-before",
+        "E9",
+        "Who finishes an erasure recomputes also what reads a view that was recomputed before.",
+        "maintenance/erase_recompute.py",
+        "        if held or stale_below(context, table, now) is not None:",
+        "        if held:",
+        (f"{_ERASE}::test_R2_E9_who_was_ended_between_two_views_has_the_other_one_recomputed",),
+    ),
+    Guard(
+        "readers-behind-a-time",
+        "E5",
+        "What reads a view that has changed at its time follows it, and needs no time of its own.",
+        "session/apply.py",
+        " and not _follows(session, one)]",
+        "]",
+        (
+            "tests/evolve/test_apply_at_together.py"
+            "::test_R2_E5_ended_between_a_view_and_its_reader_the_same_command_continues",
+        ),
     ),
     Guard(
         "unknown-results-below",

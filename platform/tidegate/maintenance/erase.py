@@ -133,6 +133,8 @@ def erase(
         else:
             texts, keep, again = begun.raw, begun.keep, begun.recompute
         work = _SourceErasure(context, relation, condition, texts, keep, again, notify)
+        if again and begun is None:
+            require_recomputable(context, work.staying)
         if dry_run:
             work.look()
         else:
@@ -194,12 +196,10 @@ class _SourceErasure:
         reach = require_reach(context, self._log, condition, keep or recompute)
         self._views, self._keeping = reach.reached, reach.keeping
         #: Their rows stay. But an earlier version of theirs, or the next one, may show what this one does not (E5).
-        self._staying = [*reach.keeping, *reach.above]
+        self.staying = [*reach.keeping, *reach.above]
         for reached in self._views:
             # Before anything is changed it is known that each of them can be.
             self._view(reached)
-        if recompute:
-            require_recomputable(context, self._staying)
         self._table = ErasedTable(relation.name)
         self.done = Erasure(relation.name, tables=[self._table], notes=left_to_others(relation))
 
@@ -241,7 +241,7 @@ class _SourceErasure:
         """Everything, in an order in which each step can be done again: first the log, for what is erased there comes
         back to no view. Nobody else may write one of the tables until the end."""
         with ExitStack() as held:
-            for view in [*(reached.view for reached in self._views), *self._staying]:
+            for view in [*(reached.view for reached in self._views), *self.staying]:
                 for part in ("", ".upkeep", "$next"):
                     held.enter_context(self._context.lease(view.name, part))
             found = self._find()
@@ -259,8 +259,8 @@ class _SourceErasure:
                 self._erase_state()
             for reached in self._views:
                 self._erase_view(reached)
-            again = recomputed(self._context, self._keeping, begun, self._notify) if begun.recompute else ()
-            for view in self._staying:
+            again = recomputed(self._context, self.staying, begun, self._notify) if begun.recompute else ()
+            for view in self.staying:
                 done = next((t for t in self.done.tables if t.table == view.name), ErasedTable(view.name))
                 self.done.tables += [] if done in self.done.tables else [done]
                 table = self._context.tables.open(self._context.identifier(view.name))

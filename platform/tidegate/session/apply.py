@@ -19,6 +19,7 @@ from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import View
 from tidegate.views.amend.at_time import rebuild_at, require_all_possible
 from tidegate.views.amend.rebuild import Rebuilt, rebuild
+from tidegate.views.definition import stale_below
 from tidegate.views.versions.left import clear_left
 from tidegate.wording import counted
 
@@ -73,8 +74,21 @@ def apply(
     _carry_out(session, [one for one in others if one.name not in behind], applied, on_event, notify, steps)
     if at is not None:
         views = [_view(session, one) for one in leaders]
-        applied.rebuilt += rebuild_at(session, views, at, notify, steps)
-    _carry_out(session, [one for one in others if one.name in behind], applied, on_event, notify, steps)
+        waiting = {one.name: one for one in leaders}
+        rest = [one for one in others if one.name in behind]
+
+        def swapped(one: Rebuilt) -> None:
+            """What reads a view that waits for nothing any more follows at once, whatever others wait for."""
+            applied.rebuilt.append(one)
+            del waiting[one.view]
+            later = _downstream(session, list(waiting.values()))
+            _carry_out(
+                session, [one for one in rest if one.name not in later], applied, on_event, notify, steps
+            )
+            rest[:] = [one for one in rest if one.name in later]
+
+        rebuild_at(session, views, at, swapped, notify, steps)
+        _carry_out(session, rest, applied, on_event, notify, steps)
     return applied
 
 
@@ -105,8 +119,14 @@ def _at_once(
     new version. And all other changes."""
     replaced = [one for one in changes if replaces(one)]
     behind = _downstream(session, replaced)
-    leaders = [one for one in replaced if one.name not in behind]
+    leaders = [one for one in replaced if one.name not in behind and not _follows(session, one)]
     return leaders, [one for one in changes if one not in leaders]
+
+
+def _follows(session: Session, change: PlannedChange) -> bool:
+    """Whether what a view reads has changed at its time already, by a command that was ended behind that."""
+    table = session.opened(change.name)
+    return table is not None and stale_below(session, table, table.current()) is not None
 
 
 def _downstream(session: Session, changes: Sequence[PlannedChange]) -> set[str]:

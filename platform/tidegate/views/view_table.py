@@ -160,14 +160,16 @@ class ViewTable:
         if self._upto is not None and clock is not None:
             clock = min(clock, self._upto)
         clock = held_back(clock, held := held_at(self.table.property(HELD_AT)))
-        frontier = base.integer("tidegate.frontier")
+        frontier = stood = base.integer("tidegate.frontier")
         gap: dict[str, str] = {}
         if frontier is None:
-            frontier = begin(self.view, pinned)
+            frontier = held_back(begin(self.view, pinned), held)
         elif (lost := missing(self.view, base.summary, pinned)) is not None and lost.upto is not None:
-            gap, frontier = with_gap(base.summary, frontier, lost.upto), lost.upto
+            # (What is gone behind the time at which another version takes its place is that one's.)
+            upto = lost.upto if held is None else max(min(lost.upto, held), frontier)
+            gap, frontier = with_gap(base.summary, frontier, upto), upto
         due = is_due(self.view, base.summary, positions(pinned), frontier, clock)
-        if not due and not stops(frontier, clock, held):
+        if not due and not stops(stood, clock, held):
             return self._committed(base, started, started) if stepped else None
         # The frontier goes back by a step back alone (W9).
         reached = max((mark for mark in (frontier, clock) if mark is not None), default=None)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
+from tidegate.plan.closing import closes_anything, held_back, stops
 from tidegate.plan.column_changes import other_columns
 from tidegate.plan.versions import tag_of
 from tidegate.runtime.steps import Steps
@@ -41,7 +42,8 @@ LOOKS_EVERY = 2.0
 @dataclass
 class _TimedSwap:
     """A view whose versions are swapped at `at` (ticks). `before`: the definition of the current version; `why` it is
-    computed again; `started`: of a clock that nobody sets; `told`: what was said last of what it waits for."""
+    computed again; `started`: of a clock that nobody sets; `told`: what was said last of what it waits for;
+    `seen`: up to where the inputs allowed the current version to be computed when that was `looked` at last (ticks)."""
 
     view: View
     before: View
@@ -51,22 +53,25 @@ class _TimedSwap:
     tag: str
     started: float
     told: str = ""
+    looked: bool = False
+    seen: int | None = None
 
 
 def rebuild_at(
     context: Context,
     views: Iterable[View],
     at: str,
+    done: Callable[[Rebuilt], None],
     notify: Callable[[str], None] = lambda text: None,
     steps: Steps | None = None,
-) -> list[Rebuilt]:
+) -> None:
     """Build new versions of `views`, none of which reads another one, and swap each of them at the time `at`. It waits
     until the watermarks of the inputs have come so far; who swaps them without a time lets the current ones continue.
+    `done`: told what was done to each view, behind its swap.
     Raises TG534 for a view that can't change at this time, TG563 for what is no time, and else as `rebuild`."""
     context.declare()
     steps = steps or Steps(fail_fast=True)
     waiting: list[_TimedSwap] = []
-    done: list[Rebuilt] = []
     with ExitStack() as leases:
         # All are held and begun before the first one waits: else another one would be beyond the time by then.
         for view in views:
@@ -75,7 +80,7 @@ def rebuild_at(
                 leases.enter_context(context.lease(view.name, NEXT))
                 why = why_other(context, view, set())
                 if why is None:
-                    done.append(Rebuilt(view.name, UNCHANGED, generation_of(context, view)))
+                    done(Rebuilt(view.name, UNCHANGED, generation_of(context, view)))
                 else:
                     waiting.append(_begun(context, view, at, why, notify))
 
@@ -86,10 +91,10 @@ def rebuild_at(
                 step = partial(_step, context, change, found, notify)
                 if not steps.do(change.view, step, needed=True) or found:
                     waiting.remove(change)
-                done += found
+                for one in found:
+                    done(one)
             if waiting:
                 context.runner.wait(LOOKS_EVERY)
-    return done
 
 
 def _begun(context: Context, view: View, text: str, why: str, notify: Callable[[str], None]) -> _TimedSwap:
@@ -122,15 +127,14 @@ def _step(context: Context, change: _TimedSwap, done: list[Rebuilt], notify: Cal
     """Bring both versions as far as they can be, and swap them if that is up to the time; `done` says so."""
     view, build = change.view, change.build
     _advance(change, notify)
-    _continue_current(context, change.before)
+    _continue_current(context, change)
     stood = _opened(context, view).current().integer("tidegate.frontier")
     if stood is not None and stood > change.at:
         # By a tick that had begun before the view was held.
         release(context, view.name)
         raise _passed(view, change.at, stood)
     require_newest(context, view)
-    # (Asked before, since a swap needs a lease that others may hold until then.)
-    if stood != change.at or not build.swapped():
+    if stood != change.at or not _swapped(build):
         text = _waits_for(context, change, stood)
         if text != change.told:
             change.told = text
@@ -143,8 +147,25 @@ def _step(context: Context, change: _TimedSwap, done: list[Rebuilt], notify: Cal
     done.append(Rebuilt(view.name, change.why, build.mark.number, change.tag, frontier, groups, seconds, at))
 
 
-def _continue_current(context: Context, before: View) -> None:
-    """A tick of the current version, by its stored definition, unless somebody else computes it."""
+def _swapped(build: VersionBuild) -> bool:
+    """Whether the swap was made; not while somebody writes the view, in a catalog that is a folder."""
+    try:
+        return build.swapped()
+    except TidegateError as error:
+        if error.code != "TG508":
+            raise
+        return False
+
+
+def _continue_current(context: Context, change: _TimedSwap) -> None:
+    """A tick of the current version, by its stored definition, unless somebody else computes it: a run that has just
+    read the inputs is about to do so."""
+    before, stood = change.before, _opened(context, change.view).current().integer("tidegate.frontier")
+    upto = held_back(clock_of(before, pin(context, before)), change.at)
+    moved = change.looked and upto != change.seen
+    change.looked, change.seen = True, upto
+    if moved or not (closes_anything(before, stood, upto) or stops(stood, upto, change.at)):
+        return
     try:
         with context.lease(before.name):
             ViewTable(context, before).tick()
