@@ -126,7 +126,7 @@ def done(shop: Path, fake: type[FakeSession], monkeypatch: pytest.MonkeyPatch) -
     played(whatif, "what_if", lambda name: WhatIf(name, "s", "ts", "ts", 9, 1, 0, 1, 1))
     played(rebuild, "_rebuild", lambda name: Rebuilt(name, "its definition has changed", 2, "generation_1"))
     monkeypatch.setattr(
-        rebuild, "_why", lambda session, view, changed: session.stored(view.name) and "it has changed"
+        rebuild, "why_other", lambda session, view, changed: session.stored(view.name) and "it has changed"
     )
     played(upkeep, "maintain", UpkeepReport)
     played(
