@@ -89,7 +89,7 @@ def test_E5_the_swap_is_at_the_time_though_another_session_ticks_the_earlier_ver
 ) -> None:
     """It reads rows of after T meanwhile, and closes no window with them; each is closed once, by one version."""
     # (With a folder as catalog, who writes the view has to let go of it, at the latest for the swap.)
-    monkeypatch.setattr(held, "_kept_apart", lambda *_: nullcontext())
+    monkeypatch.setattr(held, "kept_apart", lambda *_: nullcontext())
     old = started(workbench, out=SINK)
     new = changed(workbench, out=SINK)
     seen: list[list[tuple[str, int]]] = []

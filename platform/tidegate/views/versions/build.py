@@ -48,6 +48,7 @@ from tidegate.sql.catalog.objects import Relation, View
 from tidegate.views.definition import STALE
 from tidegate.views.resolve import changes_of, pin
 from tidegate.views.revisions.comparable import slices_read
+from tidegate.views.versions.held import kept_apart
 from tidegate.views.versions.in_force import require_current_below
 from tidegate.views.versions.past import FinishedRows, begin_with, keep, past_of
 from tidegate.views.versions.reached import ReadBefore
@@ -250,9 +251,7 @@ class VersionBuild:
         if what it reads was replaced. `facts`: more table properties. Raises TG502 as `advance`, and TG508 if the
         catalog is a folder and somebody writes the view."""
         name = self._view.name
-        # A catalog that is a folder has nothing but leases to keep two processes apart.
-        alone = self._context.project.storage.settings.catalog.type == "hadoop"
-        with self._context.lease(name, "" if alone else "$swap"), self._as_next():
+        with kept_apart(self._context, name), self._as_next():
             base = self.current.current()
             if self.current.uuid != self.mark.of or self.mark.inputs != self._lives():
                 return False

@@ -33,14 +33,14 @@ def is_held(context: Context, name: str) -> bool:
 
 
 def _set(context: Context, name: str, at: int | None) -> None:
-    with _kept_apart(context, name):
+    with kept_apart(context, name):
         table = context.tables.open(context.identifier(name), context.project.owner)
         table.current()
         if held_at(table.property(HELD_AT)) != at:
             table.set_properties({HELD_AT: "" if at is None else str(at)})
 
 
-def _kept_apart(context: Context, name: str) -> AbstractContextManager[None]:
+def kept_apart(context: Context, name: str) -> AbstractContextManager[None]:
     """From whoever else commits, where only a lease keeps two processes apart: in a catalog that is a folder."""
     is_folder = context.project.storage.settings.catalog.type == "hadoop"
     return context.lease(name, "" if is_folder else "$swap")
