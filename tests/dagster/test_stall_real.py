@@ -99,7 +99,7 @@ def advance_nulls(session: Session) -> None:
     """As `advance`, for the other source."""
     relation = session.relation("nulls")
     log = session.log(relation)
-    connector = connect(session, relation, log, None)
+    connector = connect(session, log)
     assert connector is not None
     connector.pending()
     feed = SourceFeed(session.project.storage, log, connector, session.work_folder("nulls"), session.clock)

@@ -128,7 +128,7 @@ def test_R2_a_quiet_topic_is_asked_for_its_ends_alone_and_before_rows_are_read_f
     send(broker, topic, [(0, row(1, 100)), (1, row(2, 20))])
     relation = session.relation("s")
     log = session.log(relation)
-    connector = connect(session, relation, log)
+    connector = connect(session, log)
     assert isinstance(connector, KafkaConnector)
     asked: list[str] = []
     for question in ("still", "latest", "earliest", "topic_id"):
@@ -169,7 +169,7 @@ def test_R2_a_plan_whose_batch_died_is_carried_out_as_it_was_planned(
     advance(session, NOON)
     relation = session.relation("s")
     log = session.log(relation)
-    connector = connect(session, relation, log)
+    connector = connect(session, log)
     assert connector is not None
     connector.pending()
     folder = session.work_folder("s")
@@ -289,7 +289,7 @@ def test_secrets_are_in_no_plan_table_or_log(
     send(kafka, topic, [(0, row(1, 1))])
     relation = session.relation("s")
     log = session.log(relation)
-    connector = connect(session, relation, log)
+    connector = connect(session, log)
     assert connector is not None
     connector.pending()
     feed = SourceFeed(session.project.storage, log, connector, session.work_folder("s"), session.clock)

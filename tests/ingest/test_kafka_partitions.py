@@ -127,7 +127,7 @@ def test_W7_nobody_is_judged_by_a_clock_that_ran_past_rows_which_no_look_has_sho
     session = project(workbench, broker, topic, idle_timeout="10 seconds", idle_advance="true")
     relation = session.relation("s")
     log = session.log(relation)
-    connector = connect(session, relation, log)
+    connector = connect(session, log)
     assert isinstance(connector, KafkaConnector)
     clock = [NOON]
     folder = session.work_folder("s")

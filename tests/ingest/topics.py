@@ -51,7 +51,7 @@ def advance(session: Session, clock: datetime, max_rows: int | None = None) -> i
     """What a tick of the source does at this wall clock, until nothing waits; how many batches that were."""
     relation = session.relation("s")
     log = session.log(relation)
-    connector = connect(session, relation, log, max_rows)
+    connector = connect(session, log, max_rows)
     assert connector is not None
     connector.pending()
     feed = SourceFeed(session.project.storage, log, connector, session.work_folder("s"), lambda: clock)

@@ -13,9 +13,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.test_architecture import SPARK
 from tidegate.errors import TidegateError
-from tidegate.sql.catalog.objects import RESERVED_COLUMNS
+from tidegate.sql.catalog.objects import RESERVED_BEGINNINGS, RESERVED_COLUMNS
 from tidegate.sql.dialect.inner_names import inner, unless_taken
-from tidegate.sql.resolve.relations import RESERVED_BEGINNINGS
 from tidegate.sql.statements.analysis import load_catalog
 
 PACKAGE = ROOT / "platform" / "tidegate"

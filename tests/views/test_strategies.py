@@ -243,7 +243,7 @@ def test_W4_a_retry_uses_the_clock_that_the_plan_recorded(workbench: Workbench) 
     relation = session.relation("s")
     # A run that was killed between its plan and its commit: at 10:00 the row of 11:00 lay in the future.
     log = session.log(relation)
-    connector = connect(session, relation, log)
+    connector = connect(session, log)
     assert connector is not None
     connector.pending()
     folder = session.work_folder("s")

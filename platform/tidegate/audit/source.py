@@ -149,7 +149,7 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
 
 def _recounted(session: Session, relation: Relation, log: StoredLog) -> int | None:
     """The rows in the source itself; None where that cannot be."""
-    connector = connect(session, relation, log)
+    connector = connect(session, log)
     found = connector.recount() if connector is not None else None
     options = relation.connector
     if found is None or not isinstance(options, LogOptions):

@@ -13,6 +13,7 @@ from tidegate.iceberg.table_change import TableChange
 from tidegate.ingest.ingest import Log
 from tidegate.plan.column_changes import CHANGES, ColumnStep, with_step
 from tidegate.plan.events import DefinitionChanged, Event
+from tidegate.plan.taken_in import TAKEN_IN, taken_in, to_text, with_taken_in
 from tidegate.sql.catalog.objects import Relation
 
 if TYPE_CHECKING:
@@ -57,10 +58,32 @@ def _bring_up(
         "tidegate.identity": identity,
         CHANGES: with_step(log.table.property(CHANGES), step),
     }
-    change = TableChange.of(wanted.changes, [name for name, _ in log_columns(relation)], facts)
-    log.change_columns(change, [name for name, _ in change.added], f"definition changed: {wanted.text}")
+    change = _table_change(log, relation, wanted, facts)
+    new = [c.column for c in wanted.changes if c.kind == "add"]
+    log.change_columns(change, new, f"definition changed: {wanted.text}")
     notify(DefinitionChanged(relation.name, step.epoch, wanted.text))
     return True
+
+
+def _table_change(log: Log, relation: Relation, wanted: Evolution, facts: dict[str, str]) -> TableChange:
+    """How the table of a log becomes one of the new definition, which may declare what the log has taken in."""
+    text = log.table.property(TAKEN_IN)
+    rest = tuple(one for one in taken_in(text) if one not in wanted.adopted.values())
+    # (What was taken in stays in the table, whether more is taken in from now on or not.)
+    order = [name for name, _ in log_columns(with_taken_in(relation, to_text(rest)))]
+    change = TableChange.of(wanted.changes, order, facts)
+    if text is None:
+        return change
+    names = [(one.column, name) for name, one in wanted.adopted.items() if one.column != name]
+    types = {name: kind for name, kind in change.added if name in wanted.adopted}
+    return replace(
+        change,
+        renamed=(*change.renamed, *names),
+        widened=(*change.widened, *((n, k) for n, k in types.items() if k != wanted.adopted[n].type)),
+        added=tuple((name, kind) for name, kind in change.added if name not in types),
+        properties={**facts, TAKEN_IN: to_text(rest)},
+        expected={TAKEN_IN: text},
+    )
 
 
 def _again(context: Context, relation: Relation) -> Log:

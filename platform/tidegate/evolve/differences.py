@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tidegate.iceberg.layout import relation_identity
 from tidegate.plan.column_changes import ColumnChange, described, is_wider
+from tidegate.plan.taken_in import TAKEN_IN, TakenIn, adopted, taken_in
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, reads
 from tidegate.sql.dialect.attempts import without_attempts
@@ -24,11 +25,13 @@ _PARTITIONS = "partitions"
 @dataclass(frozen=True)
 class Evolution:
     """How a log becomes one of the new definition. `changes`: of its columns, in the order in which they are made;
-    `options`: other changes that are made in place, in words. `refused`: why it can't; empty where it can."""
+    `options`: other changes that are made in place, in words. `refused`: why it can't; empty where it can. `adopted`:
+    columns that are added and that the log has taken in before, by their names in the definition."""
 
     changes: tuple[ColumnChange, ...] = ()
     options: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    adopted: Mapping[str, TakenIn] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -36,13 +39,20 @@ class Evolution:
         return "; ".join([*([described(self.changes)] if self.changes else []), *self.options])
 
 
-def evolution(old: Relation, new: Relation, catalog: Catalog) -> Evolution:
-    """From one definition of a source or table to the other. `catalog`: all definitions, with the new one."""
+def evolution(old: Relation, new: Relation, catalog: Catalog, taken: tuple[TakenIn, ...] = ()) -> Evolution:
+    """From one definition of a source or table to the other. `catalog`: all definitions, with the new one. `taken`: the
+    columns that the log has taken in by itself."""
     new = _as_stored(old, new)
-    changes, refused = _of_columns(old, new)
+    changes, refused = _of_columns(old, new, taken)
+    names = {change.column for change in changes if change.kind == "add"}
+    known, problems = adopted(taken, [c for c in new.columns if c.name in names])
+    refused += problems
     options, others = _of_options(old, new)
+    options += [
+        f'"{name}" has its values since batch {one.epoch}, which took it in' for name, one in known.items()
+    ]
     refused += [*others, *_of_gate(old, new, changes), *_of_readers(new, changes, catalog)]
-    return Evolution(changes, tuple(options), tuple(refused))
+    return Evolution(changes, tuple(options), tuple(refused), known)
 
 
 def pending(
@@ -59,7 +69,7 @@ def pending(
         return None
     if same and not any(_of_taken_names(old, _as_stored(old, relation))):
         return None
-    return old, evolution(old, relation, catalog)
+    return old, evolution(old, relation, catalog, taken_in(properties.get(TAKEN_IN)))
 
 
 def _as_stored(old: Relation, new: Relation) -> Relation:
@@ -75,7 +85,9 @@ def _as_stored(old: Relation, new: Relation) -> Relation:
 # -- columns ---------------------------------------------------------------------------------------------------
 
 
-def _of_columns(old: Relation, new: Relation) -> tuple[tuple[ColumnChange, ...], list[str]]:
+def _of_columns(
+    old: Relation, new: Relation, taken: tuple[TakenIn, ...]
+) -> tuple[tuple[ColumnChange, ...], list[str]]:
     before = {c.name: c for c in old.columns}
     renamed = {
         c.name: c.renamed_from
@@ -95,7 +107,13 @@ def _of_columns(old: Relation, new: Relation) -> tuple[tuple[ColumnChange, ...],
     kept = {c.name for c in same.values() if c is not None}
     dropped = [c for c in old.columns if c.name not in kept]
     added = [c for c in new.columns if same[c.name] is None]
-    refused += _ambiguous(dropped, added)
+    there = {one.column.casefold() for one in taken}
+    refused += _ambiguous(dropped, [c for c in added if c.name.casefold() not in there])
+    refused += [
+        f'"{name}" can\'t be renamed to "{to}": a column of this name was taken in from the input'
+        for to, name in renamed.items()
+        if to.casefold() in there
+    ]
     refused += [
         f'column "{c.name}" is added as NOT NULL, but the rows that are stored have no value of it: leave out NOT NULL'
         for c in added

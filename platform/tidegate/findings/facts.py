@@ -33,7 +33,7 @@ class SourceFacts:
     `live`: rows arrive at a broker all the time. `max_future_skew` in the unit of the time column (W9). `expected`: the
     live run that is meant to keep it up to date. `newest`: by partition the largest timestamp of a message, s since
     1970. `culprits`: by partition the offset of the row whose event time is `max_event_time`.
-    `crashes`: rows that have crashed their decoder. `undeclared`: columns of files that nobody reads.
+    `crashes`: rows that have crashed their decoder. `undeclared`: columns of the input that nobody reads.
     `reset_as`: what ALTER SOURCE … RESET WATERMARK names; "": its own name.
     """
 

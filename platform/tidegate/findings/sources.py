@@ -9,7 +9,7 @@ from tidegate.findings.facts import SourceFacts
 from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Candidate, Finding, Waiting
 from tidegate.plan.crashes import Crashes
-from tidegate.plan.undeclared import Undeclared, undeclared_text
+from tidegate.plan.undeclared import Undeclared, additions, undeclared_text
 from tidegate.project.jobs.stalls import StallLimits
 from tidegate.project.reading.durations import format_duration
 from tidegate.store.writers import WriterState
@@ -89,14 +89,15 @@ def _crashed(name: str, crashes: Crashes) -> Finding:
 
 
 def _undeclared(name: str, undeclared: Undeclared) -> Finding:
-    """Columns of files that nobody reads: a name may be spelled in another way, or a column may be new."""
+    """Columns of the input that nobody reads: a name may be spelled in another way, or a column may be new."""
+    statements = "; ".join(additions(name, undeclared.types)) or f"ALTER SOURCE {name} ADD COLUMN"
     return Finding(
         kind="undeclared_columns",
         severity="info",
         asset=name,
         text=f"{name}: {undeclared_text(undeclared.columns)}",
-        advice="these columns do not block rows; to read one, add it to the definition, or by ALTER SOURCE "
-        f"{name} ADD COLUMN; the rows that were read before have NULL in it (E2)",
+        advice="these columns do not block rows; to read one, add it to the definition, or by a statement: "
+        f"{statements}; the rows that were read before have NULL in it (E2)",
         numbers={"columns": len(undeclared.columns)},
     )
 

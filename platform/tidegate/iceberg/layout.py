@@ -274,6 +274,7 @@ def relation_identity(relation: Relation) -> str:
         "columns": [
             (c.name, c.type, c.nullable, c.generated and without_attempts(c.generated))
             for c in relation.columns
+            if not c.taken_in
         ],
         # Not the strategy: a changed one continues the log (W13), and every commit says which it was.
         "watermark": relation.watermark and relation.watermark.column,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.iceberg.progress import ConsumedFile, LogPosition
+    from tidegate.plan.undeclared import FoundColumn
+    from tidegate.sql.catalog.objects import Relation
     from tidegate.tasks.reading import Reader
     from tidegate.tasks.transfer import Job
 
@@ -86,7 +88,7 @@ class BatchRows:
     order. `aligned`: each partition's rows are already in one task and in order, no shuffle is needed; the driver
     verifies it from the tasks' reports. `position`: where in another log these rows end, for the commit to note;
     `absent_before`: of such rows those before this time may be missing, which were gone before they could be read (R5).
-    `undeclared`: columns of files that nobody reads, each with a file that has it, for the commit to note.
+    `undeclared`: columns of the input that nobody reads, for the commit to note.
     `care`: of the plan.
     """
 
@@ -97,7 +99,7 @@ class BatchRows:
     position: LogPosition | None = None
     absent_before: int | None = None
     direct: Direct | None = None
-    undeclared: Mapping[str, str] = field(default_factory=dict)
+    undeclared: Mapping[str, FoundColumn] = field(default_factory=dict)
     care: int = 0
 
 
@@ -119,6 +121,15 @@ class Connector(Protocol):
 
     def read(self, plan: BatchPlan) -> BatchRows:
         """The rows of a plan; the same rows in the same order whenever it is called."""
+
+    def undeclared(self, plan: BatchPlan) -> Mapping[str, FoundColumn]:
+        """By name, the columns that the input of a plan has and the source does not declare, where the input names
+        them."""
+        return {}
+
+    def becomes(self, relation: Relation) -> None:
+        """Read with other columns from here on: some of `undeclared` were taken in."""
+        return
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         """What the commit of this plan records as read."""

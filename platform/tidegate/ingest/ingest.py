@@ -21,6 +21,11 @@ from tidegate.plan.column_changes import CHANGES
 from tidegate.plan.crashes import and_crashed, named
 from tidegate.plan.events import BatchCommitted
 from tidegate.plan.stages import GateStage, LogStage, batch_stages
+from tidegate.plan.taken_in import (
+    TAKEN_IN,
+    takes_in,
+    with_taken_in,
+)
 from tidegate.plan.undeclared import and_declared, and_undeclared, undeclared_text
 from tidegate.runtime.stages import Stages
 from tidegate.tables.table import KeyedTable
@@ -61,8 +66,12 @@ class StoredLog:
         identifier: str,
         owner: Owner | None = None,
     ) -> None:
-        self.relation, self._tables, self._storage = relation, tables, storage
+        self._tables, self._storage = tables, storage
         self.table = tables.open(identifier, owner)
+        #: With the columns that the log has taken in, if it takes in any.
+        self.relation = relation
+        if takes_in(relation):
+            self.relation = with_taken_in(relation, self.table.property(TAKEN_IN))
         self.reload()
 
     def _target_now(self) -> WriteTarget:
@@ -175,7 +184,7 @@ class Log(StoredLog):
         }
         after = self._after(epoch, judged, rows, arrived, files or [], last, decisions, crashed)
         known = self.progress.undeclared.columns if self.progress.undeclared is not None else {}
-        new = {name: file for name, file in rows.undeclared.items() if name not in known}
+        new = {name: found.where for name, found in rows.undeclared.items() if name not in known}
         written = [file for report in reports for file in report["files"]]
         notes = [altered(self.progress, after)]
         notes += [f"crashed their decoder, and are rejected: {named(crashed)}"] if crashed else []
@@ -252,12 +261,16 @@ class Log(StoredLog):
 
     def change_columns(self, change: TableChange, added: Iterable[str], note: str) -> None:
         """Have other columns from the next batch on, in a commit of its own (E7): what was judged stands (E4), and no
-        row is read. `added`: names that are declared from now on. Raises TG502 like `add`."""
+        row is read. `added`: names that are read from now on. Raises TG502 like `add`."""
         undeclared = and_declared(self.progress.undeclared, added)
         after = replace(self.progress, epoch=self.progress.epoch + 1, undeclared=undeclared)
         self.stages.carry_out(
             LogStage, lambda _: self._commit(after, self._clock(), [], [], note=note, change=change)
         )
+
+    def reads(self, relation: Relation) -> None:
+        """Write from here on the columns of this relation, which the table has."""
+        self.relation, self._target = relation, self._target_now()
 
     def _commit(
         self,

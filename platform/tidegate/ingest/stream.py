@@ -16,6 +16,7 @@ import pyarrow.fs as pafs
 
 from tidegate.iceberg.partitions import Decisions
 from tidegate.ingest.connector import BatchPlan, Connector
+from tidegate.ingest.taking_in import take_in_new
 from tidegate.jvm.failures import (
     failed,
     failed_later,
@@ -24,7 +25,7 @@ from tidegate.jvm.failures import (
     too_little_memory,
     worker_died,
 )
-from tidegate.plan.events import BatchCommitted
+from tidegate.plan.events import BatchCommitted, Event
 from tidegate.plan.stages import SourceStage
 from tidegate.project.object_store import is_object_store, make_folder, put_whole, read_json, whole_name
 from tidegate.tasks.smaller import FEW_ROWS, PATIENCE
@@ -78,12 +79,21 @@ class PlanInbox:
 class SourceFeed:
     """One source, batch by batch: plan, note the plan, read, judge, commit. Hold the lease of its log while it is used.
 
-    `folder`: URI for its plans. `clock` gives the wall clock of new plans.
+    `folder`: URI for its plans. `clock` gives the wall clock of new plans. `notify`: is told of columns that are taken
+    in.
     """
 
-    def __init__(self, storage: Storage, log: Log, connector: Connector, folder: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        log: Log,
+        connector: Connector,
+        folder: str,
+        clock: Clock,
+        notify: Callable[[Event], None] = lambda event: None,
+    ) -> None:
         self.log, self.connector = log, connector
-        self._clock = clock
+        self._clock, self._notify = clock, notify
         self._inbox = PlanInbox(storage, f"{folder}/plans")
         self._inbox.tidy(log.progress.epoch)
         self._planned: BatchPlan | None = None
@@ -178,7 +188,10 @@ class SourceFeed:
         self._well += 1
         if self._well > PATIENCE:
             self._care = self._well = 0
-        plan = replace(plan, log=life, care=self._care)
+        changed = take_in_new(self.log, self.connector, plan)
+        if changed is not None:
+            self._notify(changed)
+        plan = replace(plan, epoch=self.log.progress.epoch + 1, log=life, care=self._care)
         # (If it breaks off from here on, the next look finds it.)
         self._unplanned = None
         self._inbox.write(plan)

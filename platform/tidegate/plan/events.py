@@ -46,8 +46,9 @@ class DefinitionChanged(Event):
 @dataclass(frozen=True)
 class BatchCommitted(Event):
     """A batch is in the log. Counts are of this batch; `total_rows` of the log since the source began; `commit_seconds`
-    is the part of `seconds` that Iceberg's commit took. `undeclared`: columns of its files that no file had before
-    and that are not declared, each with a file that has it. `bytes`: that its rows took in the memory of all tasks."""
+    is the part of `seconds` that Iceberg's commit took. `undeclared`: columns of its input that the input did not have
+    before and that are not declared, each with a file or schema that has it. `bytes`: that its rows took in the memory
+    of all tasks."""
 
     source: str
     epoch: int

@@ -130,16 +130,13 @@ class SourceMember(GroupMember):
 
     def _opened(self, notify: Listener) -> tuple[Log, Connector, SourceFeed | None]:
         log = open_log(self.context, self.relation, notify)
-        connector = connect(self.context, self.relation, log, self._max_rows)
+        connector = connect(self.context, log, self._max_rows)
         assert connector is not None  # `LiveGroup` leaves out what has none
         if isinstance(connector, LogConnector):
             return log, connector, None
         folder = self.context.work_folder(self.name)
-        return (
-            log,
-            connector,
-            SourceFeed(self.context.project.storage, log, connector, folder, self.context.clock),
-        )
+        storage, clock = self.context.project.storage, self.context.clock
+        return log, connector, SourceFeed(storage, log, connector, folder, clock, notify)
 
 
 class ViewMember(GroupMember):

@@ -167,7 +167,7 @@ def run_source(
     report = report or SourceReport(relation.name)
     log = open_log(context, relation, notify)
     report.watermark = log.format(log.progress.published)
-    connector = connect(context, relation, log, max_rows)
+    connector = connect(context, log, max_rows)
     if connector is None:
         return report
 
@@ -187,7 +187,8 @@ def run_source(
             follow(log, connector, on_batch, context.clock)
         else:
             folder = context.work_folder(relation.name)
-            catch_up(SourceFeed(context.project.storage, log, connector, folder, context.clock), on_batch)
+            feed = SourceFeed(context.project.storage, log, connector, folder, context.clock, notify)
+            catch_up(feed, on_batch)
         problems = connector.problems()
     if problems:
         raise together(problems)
@@ -209,10 +210,9 @@ def run_view(context: Context, view: View, notify: Listener) -> ViewReport:
     return ViewReport(view.name, groups - before, opened, frontier)
 
 
-def connect(
-    context: Context, relation: Relation, log: StoredLog, max_rows: int | None = None
-) -> Connector | None:
-    """The relation's connector, or None for a table (its rows come by INSERT)."""
+def connect(context: Context, log: StoredLog, max_rows: int | None = None) -> Connector | None:
+    """The connector of a log's relation, or None for a table (its rows come by INSERT)."""
+    relation = log.relation
     options = relation.connector
     if options is None:
         return None

@@ -45,8 +45,8 @@ class RelationStatus:
     there is no watermark yet or the column is an integer epoch. `holds_back`: the partitions that keep the
     watermark where it is; empty if all stand at the same point. `committed_at`: ISO, UTC. `lag_rows`: rows that
     wait at the broker; None for other inputs. `broker_error`: why the broker could not be asked, if so. `undeclared`:
-    columns of files that are not declared, each with the file that had it last. `gate`: of an inline gate (W14), its
-    call as it is written; `read_by`: the views that have it.
+    columns of the input that are not declared, each with the file or schema that had it last. `gate`: of an inline gate
+    (W14), its call as it is written; `read_by`: the views that have it.
     """
 
     name: str

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from tidegate.ingest.connector import BatchPlan
 from tidegate.ingest.sources.files import InputFile
+from tidegate.plan.column_changes import is_wider
+from tidegate.plan.undeclared import FoundColumn
+from tidegate.sql.catalog.objects import Relation
 
 #: Per file, and per source partition in it, its lowest and its highest offset.
 Ranges = Mapping[str, Mapping[str, tuple[int, int]]]
@@ -29,6 +32,28 @@ class Survey:
 def files_of(plan: BatchPlan) -> list[InputFile]:
     """What a plan reads."""
     return [InputFile(u["path"], u["uri"], u["size"], u["modified"]) for u in plan.units]
+
+
+def undeclared_in(plan: BatchPlan, relation: Relation) -> dict[str, FoundColumn]:
+    """By name, the columns that the files of a plan have and the relation does not. One that files have as several
+    types has the type that holds all of them, if one of them does."""
+    found: dict[str, FoundColumn] = {}
+    for unit in plan.units:
+        # (A plan of an earlier release has the names alone.)
+        types = unit.get("undeclared") or {}
+        for name in types:
+            if relation.column(name) is None:
+                before, kind = found.get(name), types[name] if isinstance(types, dict) else None
+                found[name] = FoundColumn(unit["path"], kind if before is None else _both(before.type, kind))
+    return found
+
+
+def _both(one: str | None, other: str | None) -> str | None:
+    if one is None or other is None:
+        return None
+    if one == other or is_wider(other, one):
+        return one
+    return other if is_wider(one, other) else None
 
 
 def overlapping_together(files: list[InputFile], all_ranges: Ranges) -> list[list[InputFile]]:

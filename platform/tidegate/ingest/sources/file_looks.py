@@ -45,7 +45,9 @@ def look_at(
         return []
     assert relation.format is not None
     filesystem, paths = paths_of(project, [f.uri for f in files])
-    wanted = tuple(c.name for c in stored_columns(relation)) if relation.format.encode == "parquet" else None
+    # (A column that was taken in is not in the files of before.)
+    declared = tuple(c.name for c in stored_columns(relation) if not c.taken_in)
+    wanted = declared if relation.format.encode == "parquet" else None
     placed = layout if layout is not None and layout.partition_columns else None
     sized = [(path, f.size) for path, f in zip(paths, files, strict=True)]
     limits = limits_of(project)
@@ -71,7 +73,8 @@ def problem_of(relation: Relation, look: FileLook) -> TidegateError | None:
     if look.present is None:
         return None
     try:
-        _require_columns(relation, [c.name for c in stored_columns(relation)], list(look.present), look.path)
+        wanted = [c.name for c in stored_columns(relation) if not c.taken_in]
+        _require_columns(relation, wanted, list(look.present), look.path)
     except TidegateError as problem:
         return problem
     return None

@@ -12,7 +12,7 @@ reports prove it either way (`ingest.py`).
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +22,13 @@ from tidegate.iceberg.layout import quote
 from tidegate.iceberg.progress import ConsumedFile
 from tidegate.ingest.connector import BatchPlan, BatchRows, Connector, Direct, Pending
 from tidegate.ingest.shape import add_generated, partition_name
-from tidegate.ingest.sources.file_batches import Survey, files_of, overlapping_together, taken
+from tidegate.ingest.sources.file_batches import (
+    Survey,
+    files_of,
+    overlapping_together,
+    taken,
+    undeclared_in,
+)
 from tidegate.ingest.sources.file_looks import look_at, problem_of
 from tidegate.ingest.sources.file_rows import PATH, PLACE, crashed_in, crashed_rows, read_files, surviving
 from tidegate.ingest.sources.files import InputFile, changed, folder_of, list_files, paths_of
@@ -43,6 +49,7 @@ from tidegate.watermark import TimeKind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate.plan.undeclared import FoundColumn
     from tidegate.project import Project
     from tidegate.sql.catalog.objects import Relation
     from tidegate.sql.options.connectors import FilesystemOptions
@@ -116,8 +123,8 @@ class FilesystemConnector(Connector):
             vars(f) | {"rows": rows.get(f.path, -1), "content": looks[f.path].content} for f in batch
         ]
         for unit in units:
-            if names := looks[unit["path"]].undeclared:
-                unit["undeclared"] = names
+            if found := looks[unit["path"]].undeclared:
+                unit["undeclared"] = dict(found)
         crashed = [row for row in self._crashed if row[0] in {f.uri for f in batch}]
         plan = BatchPlan(epoch, arrival.isoformat(), units, crashed=crashed)
         self._taken(plan)
@@ -146,10 +153,21 @@ class FilesystemConnector(Connector):
         else:
             order, numbering = tuple(PLACE), True
         aligned = self._alone(plan) and not numbering
-        undeclared = {name: unit["path"] for unit in plan.units for name in unit.get("undeclared", ())}
         return BatchRows(
-            lambda: self._read(plan), order, numbering, aligned, direct=direct, undeclared=undeclared
+            lambda: self._read(plan),
+            order,
+            numbering,
+            aligned,
+            direct=direct,
+            undeclared=self.undeclared(plan),
         )
+
+    def undeclared(self, plan: BatchPlan) -> Mapping[str, FoundColumn]:
+        return undeclared_in(plan, self._relation)
+
+    def becomes(self, relation: Relation) -> None:
+        self._relation = relation
+        self._layout = layout_of(relation, self._options.partition_columns, self._options.order_column)
 
     def _read(self, plan: BatchPlan) -> DataFrame:
         """By Spark: of any format, whatever it has to convert."""

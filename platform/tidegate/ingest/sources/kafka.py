@@ -20,6 +20,7 @@ from tidegate.ingest.connector import BatchPlan, BatchRows, Connector, Pending
 from tidegate.ingest.shape import add_generated
 from tidegate.ingest.sources.decode import decode, decoding_work
 from tidegate.ingest.sources.kafka_messages import Messages
+from tidegate.ingest.sources.new_fields import new_fields
 from tidegate.project.kafka import topic as topic_name
 from tidegate.tasks.crashes.crashes import MessageCrashes, brought_back, found_in, put_aside
 from tidegate.tasks.decode.limits import limits_of
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.ingest.ingest import StoredLog
+    from tidegate.plan.undeclared import FoundColumn
     from tidegate.project import Project
     from tidegate.runtime.topics import Topics
     from tidegate.sql.catalog.objects import Relation
@@ -149,7 +151,16 @@ class KafkaConnector(Connector):
             refused, direct = partial(self._refused, plan), self._messages.direct(plan, reader)
             return BatchRows(refused, ("_offset",), numbering=False, aligned=True, direct=direct)
         frame = self._decoded(self._messages.gathered(plan), plan)
-        return BatchRows(lambda: frame, ("_offset",), numbering=False, aligned=True)
+        # (The registry was asked just now, for the decoder.)
+        undeclared = new_fields(self._relation, self._project, asks=False)
+        return BatchRows(lambda: frame, ("_offset",), numbering=False, aligned=True, undeclared=undeclared)
+
+    def undeclared(self, plan: BatchPlan) -> Mapping[str, FoundColumn]:
+        return new_fields(self._relation, self._project) if plan.units else {}
+
+    def becomes(self, relation: Relation) -> None:
+        self._relation = relation
+        self._messages = Messages(self._spark, relation, self._broker)
 
     def _refused(self, plan: BatchPlan) -> DataFrame:
         self._turns.refused()

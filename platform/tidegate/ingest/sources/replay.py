@@ -23,6 +23,7 @@ from tidegate.ingest.sources.file_looks import check_files
 from tidegate.ingest.sources.file_rows import PLACE, read_files, surviving
 from tidegate.ingest.sources.files import InputFile, list_files
 from tidegate.jvm.within import settings
+from tidegate.plan.undeclared import FoundColumn
 from tidegate.project.object_store import put_whole, read_json
 from tidegate.sql.dialect.inner_names import inner, unless_taken
 from tidegate.store.holding import UNKNOWN_PARTITION
@@ -126,7 +127,8 @@ class ReplayConnector(Connector):
         staged = staged.where((place >= unit["from"]) & (place < unit["until"]))
         frame = add_generated(staged, self._relation)
         frame = frame.withColumn("_arrival", self._arrival(plan))
-        return BatchRows(lambda: frame, ("_offset",), numbering=False, undeclared=self._undeclared)
+        undeclared = {name: FoundColumn(path) for name, path in self._undeclared.items()}
+        return BatchRows(lambda: frame, ("_offset",), numbering=False, undeclared=undeclared)
 
     def smaller(self, plan: BatchPlan) -> BatchPlan | None:
         (unit,) = plan.units

@@ -20,15 +20,21 @@ _VIEW = "_window_start _window_end _rows _open _tick _ordinal _revision _w _w_se
 _TABLE_WITH_KEY = "_op _since _tombstone"
 _ICEBERG = "_partition _file _pos _deleted _spec_id _row_id"
 RESERVED_COLUMNS = frozenset(" ".join([_LOG, _VIEW, _TABLE_WITH_KEY, _ICEBERG]).split())
+RESERVED_BEGINNINGS = ("_key_", "_preceding_", "_argument_", "_over_")
 #: Behind a sink's name: its own view, if it has a query.
 VIEW_SUFFIX = "$rows"
+
+
+def is_reserved(name: str) -> bool:
+    """Whether tidegate has columns of this name, or of such names, beside those of a definition."""
+    return name.casefold() in RESERVED_COLUMNS or name.casefold().startswith(RESERVED_BEGINNINGS)
 
 
 @dataclass(frozen=True)
 class CatalogColumn:
     """`type` is Spark DDL, or `unknown` for a view's column that only Spark can tell. `generated` is Spark
     SQL over the columns before it, already of the column's type. `renamed_from`: its name before, as its definition
-    says it (E2)."""
+    says it (E2). `taken_in`: no definition declares it (`plan/taken_in.py`)."""
 
     name: str
     type: str
@@ -36,6 +42,7 @@ class CatalogColumn:
     generated: str | None = None
     comment: str | None = None
     renamed_from: str | None = None
+    taken_in: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,15 @@ from tidegate.sql.dialect.text import Text
 from tidegate.sql.grammar.syntax import FormatSyntax, OptionSyntax
 from tidegate.sql.options.formats import Format
 from tidegate.sql.options.kafka_options import KafkaOptions
-from tidegate.sql.options.option_types import Bytes, ConnectorOptions, Filled, Names, Problem, Rows
+from tidegate.sql.options.option_types import (
+    Bytes,
+    ConnectorOptions,
+    Filled,
+    Names,
+    Problem,
+    Rows,
+    SchemaEvolution,
+)
 from tidegate.sql.options.options import located, once
 
 
@@ -30,6 +38,7 @@ class FilesystemOptions(ConnectorOptions):
     partitions: Names = ()
     max_files_per_batch: Rows = 1000
     max_bytes_per_batch: Bytes = 2**30
+    schema_evolution: SchemaEvolution = Field("report", alias="schema.evolution")
 
 
 class ReplayOptions(ConnectorOptions):

@@ -19,6 +19,7 @@ from tidegate.sql.options.option_types import (
     OptionalSeconds,
     Problem,
     Rows,
+    SchemaEvolution,
     Seconds,
     SinkOptions,
     lower,
@@ -65,6 +66,7 @@ class KafkaOptions(ConnectorOptions):
     stall_timeout: Seconds = 300.0
     on_data_loss: Annotated[Literal["fail", "record"], BeforeValidator(lower)] = "fail"
     reader: Annotated[Literal["auto", "java"], BeforeValidator(lower)] = "auto"
+    schema_evolution: SchemaEvolution = Field("report", alias="schema.evolution")
 
     @classmethod
     def known_names(cls) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from tidegate.sql.dialect.intervals import Length, read_length
 
+#: What becomes of columns of the input that are not declared: they are reported, or taken in (`plan/taken_in.py`).
+SchemaEvolution = Annotated[Literal["report", "add"], BeforeValidator(lambda value: lower(value))]
 #: What can stand after ENCODE.
 Encoding = Literal["json", "csv", "parquet", "avro", "protobuf", "bytes"]
 _SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -118,7 +120,8 @@ class ConnectorOptions(BaseModel):
 
     def identity(self) -> dict[str, str]:
         """Those that decide which rows there are and in which order (R4): a change of one is a new definition."""
-        return {k: str(v) for k, v in self.model_dump().items() if not k.startswith("max_")}
+        given = self.model_dump().items()
+        return {k: str(v) for k, v in given if not k.startswith("max_") and k != "schema_evolution"}
 
 
 class SinkOptions(ConnectorOptions):

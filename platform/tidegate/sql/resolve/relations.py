@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from tidegate.errors import TidegateError, did_you_mean
-from tidegate.sql.catalog.objects import RESERVED_COLUMNS, CatalogColumn, Relation, Watermark
+from tidegate.sql.catalog.objects import CatalogColumn, Relation, Watermark, is_reserved
 from tidegate.sql.dialect.clock_literals import refuse_clock_literals
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.dialect import tokenize
@@ -24,6 +24,7 @@ from tidegate.sql.dialect.types import SparkType, display, parse_ddl
 from tidegate.sql.grammar.create_syntax import refuse_ttl
 from tidegate.sql.grammar.syntax import ColumnSyntax, CreateRelationSyntax, Name
 from tidegate.sql.options.connectors import Guard, ReplayOptions, connector_of, guarded, read_connector
+from tidegate.sql.options.evolution import evolution_problem
 from tidegate.sql.options.formats import Format, SchemaReader, check_columns, read_format
 from tidegate.sql.options.gate_options import (
     future_skew,
@@ -33,6 +34,7 @@ from tidegate.sql.options.gate_options import (
     split_options,
 )
 from tidegate.sql.options.option_types import ConnectorOptions
+from tidegate.sql.options.options import located, once
 from tidegate.sql.resolve.hidden import message_columns
 from tidegate.sql.resolve.scope import ColumnScope, ScopeColumn, known, require_scalar, require_type
 from tidegate.sql.resolve.strategies import analyse_strategy, shown_type
@@ -41,7 +43,6 @@ from tidegate.watermark import TimeKind
 
 #: Bytes of a name in UTF-8: file systems take 255 for a folder, and the engine puts words behind it.
 _LONGEST_NAME = 200
-RESERVED_BEGINNINGS = ("_key_", "_preceding_", "_argument_", "_over_")
 
 
 def analyse_relation(
@@ -86,6 +87,8 @@ def analyse_relation(
     format_ = read_format(text, syntax.format, connector)
     guarded(text, guard, options, text.at(syntax.options_span), connector, syntax.format, format_)
     check_columns(text, syntax.format, format_, syntax.columns, schemas)
+    if (wrong := evolution_problem(connector, format_, bool(key))) is not None:
+        raise located(text, once(text, options), text.at(syntax.options_span), wrong)
     connector = _check_option_columns(text, syntax, connector, columns)
     return _relation(text, syntax, columns, watermark, connector, format_, key, ttl)
 
@@ -119,7 +122,7 @@ def check_column_name(text: Text, name: Name) -> None:
         raise error(
             "TG205", "this name contains the control character 31", text.at(name.span), "leave it out"
         )
-    if name.text.casefold() in RESERVED_COLUMNS or name.text.casefold().startswith(RESERVED_BEGINNINGS):
+    if is_reserved(name.text):
         hint = f"tidegate adds a column with this name: use {name.text.lstrip('_$')}"
         raise error("TG205", f'"{name.text}" is reserved', text.at(name.span), hint)
 

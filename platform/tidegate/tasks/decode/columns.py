@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 class Wanted(NamedTuple):
     """A declared column: its Arrow type, and its type as people wrote it. `required`: a row in which it is NULL is
-    rejected."""
+    rejected. `optional`: a file need not have it, nor say so: it was taken in."""
 
     name: str
     type: pa.DataType
     sql: str = ""
     required: bool = False
+    optional: bool = False
 
     @property
     def misfit(self) -> str:
@@ -55,6 +56,8 @@ def wanted_of(columns: Iterable[CatalogColumn], required: Container[str] = ()) -
     from tidegate.sql.dialect.types import display
 
     return tuple(
-        Wanted(c.name, to_arrow_type(DataType.fromDDL(c.type)), display(c.type), c.name in required)
+        Wanted(
+            c.name, to_arrow_type(DataType.fromDDL(c.type)), display(c.type), c.name in required, c.taken_in
+        )
         for c in columns
     )

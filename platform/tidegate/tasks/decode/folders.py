@@ -11,7 +11,7 @@ import pyarrow as pa
 from tidegate.tasks.decode.values import DeclaredColumn, Misfit
 
 #: What Hive writes for NULL.
-_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 #: What folders say of targets, by their places, in the types that are parsed; None: it does not fit.
 Constants = Mapping[int, pa.Scalar | None]
@@ -25,7 +25,7 @@ def of_folders(path: str) -> dict[str, str]:
 
 def constant(kind: pa.DataType, text: str) -> pa.Scalar | None:
     """The value that a folder's name gives to a column; None if it does not fit."""
-    if text == _NULL_FOLDER:
+    if text == NULL_FOLDER:
         return pa.scalar(None, kind)
     # A time without a zone is one in UTC, as in a row.
     ways = [[kind], [pa.timestamp("us"), kind]] if pa.types.is_timestamp(kind) and kind.tz else [[kind]]

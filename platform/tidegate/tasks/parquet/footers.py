@@ -42,7 +42,8 @@ class FileLook:
     """What a file is. `content` tells it from others, whatever its name (None: it is gone); `rows` and `ranges` where
     its format and columns say them. `error`: why it is no Parquet file; `present`: its columns, if one is missing.
     `unread`: only its rows say its `ranges`, and they were not read.
-    `undeclared`: columns that it has beside those of the source, where its header or footer names them.
+    `undeclared`: columns that it has beside those of the source, where its header or footer names them, with the Spark
+    types that hold their values (None: none does).
     `unpacked`: as many bytes a file of gzip says that it has when it is decompressed (modulo 2^32; in a file of several
     parts it is the size of the last one)."""
 
@@ -52,7 +53,7 @@ class FileLook:
     ranges: Ranges | None = None
     error: str | None = None
     present: tuple[str, ...] | None = None
-    undeclared: tuple[str, ...] = ()
+    undeclared: Mapping[str, str | None] = field(default_factory=dict)
     unread: bool = False
     unpacked: int | None = None
 
@@ -85,7 +86,10 @@ class Looker:
                 names = self.headers.undeclared(path) if self.headers is not None else ()
                 # Its last four bytes (RFC 1952).
                 unpacked = int.from_bytes(end[-4:], "little") if path.endswith(".gz") else None
-                yield FileLook(path, content, undeclared=tuple(readable(names)), unpacked=unpacked)
+                # (What a field of CSV holds is text.)
+                yield FileLook(
+                    path, content, undeclared=dict.fromkeys(readable(names), "string"), unpacked=unpacked
+                )
 
     def _of_parquet(self, path: str, content: str) -> FileLook:
         try:
@@ -102,10 +106,11 @@ class Looker:
                     return FileLook(path, content, present=tuple(names))
                 ranges = None if self.layout is None else self._ranges(path, file, chunks, self.layout)
                 wanted = {name.casefold() for name in self.wanted}
-                undeclared = readable(name for name in names if name.casefold() not in wanted)
+                types = {f.name: f.type for f in file.schema_arrow if f.name.casefold() not in wanted}
+                undeclared = {name: _spark_type(types.get(name)) for name in readable(types)}
                 unread = self.layout is not None and ranges is None
                 return FileLook(
-                    path, content, metadata.num_rows, ranges, undeclared=tuple(undeclared), unread=unread
+                    path, content, metadata.num_rows, ranges, undeclared=undeclared, unread=unread
                 )
         except pa.ArrowMemoryError:
             raise
@@ -164,6 +169,19 @@ class Looker:
                 low, high = chunk.low, chunk.high
             _widen(found, partition_names(values)[0].as_py(), low, high)
         return True
+
+
+def _spark_type(kind: pa.DataType | None) -> str | None:
+    """The Spark type that has all values of an Arrow type; None if there is none."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    if kind is None or pa.types.is_null(kind):
+        return None
+    try:
+        return from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString()
+    except PySparkException:
+        return None
 
 
 def _surely_read(schema: pa.Schema, column: Wanted) -> bool:

@@ -26,7 +26,7 @@ from pyarrow.fs import FileSystem
 
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.fitting import TWICE, Misfits, find, fit
-from tidegate.tasks.decode.folders import constant, of_folders
+from tidegate.tasks.decode.folders import NULL_FOLDER, constant, of_folders
 from tidegate.tasks.decode.limits import STANDARD, Limits
 from tidegate.tasks.decode.opening import DAMAGED, still_there
 from tidegate.tasks.decode.reasons import CRASHED, reasons, twice
@@ -202,9 +202,9 @@ class OpenParquetFile:
         self._places = {w.name: find(names, w.name) for w in wanted}
         folders = of_folders(path)
         self._constants = {
-            w.name: constant(w.type, folders[w.name.casefold()])
+            w.name: constant(w.type, folders.get(folded, NULL_FOLDER) if w.optional else folders[folded])
             for w in wanted
-            if self._places[w.name] is None
+            if self._places[w.name] is None and (folded := w.name.casefold())
         }
         self._names = [names[i] for i in self._places.values() if i is not None and i != TWICE]
         # Of those that differ by case only no value is read, and all of them stand in the raw text.

@@ -126,7 +126,7 @@ class AvroDecoder:
                 found = None if schema is None else avro_version(schema, self.columns, self.limits)
                 self._versions[number_] = found
             except Incompatible as error:
-                self._versions[number_] = AvroVersion(None, [], unfit(error))
+                self._versions[number_] = AvroVersion(None, [], unfit(error, number_))
             except ValueError:
                 self._versions[number_] = AvroVersion(None, [])
         version = self._versions[number_]
@@ -166,8 +166,8 @@ def avro_version(schema: Schema, columns: tuple[Wanted, ...], limits: Limits = S
         bare_named: dict[str, Any] = {}
         if is_deeper(schema.text, limits.depth):
             raise ValueError(f"the schema is nested more than {limits.depth} times")
-        whole = _parsed(schema, named)
-        bare = _parsed(schema, bare_named, bare=True)
+        whole = parsed_schema(schema, named)
+        bare = parsed_schema(schema, bare_named, bare=True)
     except RecursionError:
         raise ValueError("the schema is nested too deeply") from None
     except (SchemaParseException, UnknownType, TypeError, AttributeError, LookupError) as error:
@@ -191,13 +191,13 @@ def avro_version(schema: Schema, columns: tuple[Wanted, ...], limits: Limits = S
         raise ValueError(f"not an Avro schema: {error}") from error
 
 
-def _parsed(schema: Schema, named: dict[str, Any], bare: bool = False) -> Any:
+def parsed_schema(schema: Schema, named: dict[str, Any], bare: bool = False) -> Any:
     """fastavro's form of a schema and of what it refers to (into `named`). `bare`: without logical types, so that times
     come as numbers: they may be beyond what Python's own types hold."""
     from fastavro.schema import parse_schema
 
     for _, reference in schema.references:
-        _parsed(reference, named, bare)
+        parsed_schema(reference, named, bare)
     plain = json.loads(schema.text)
     return parse_schema(_without_logical(plain) if bare else plain, named_schemas=named, _force=True)
 

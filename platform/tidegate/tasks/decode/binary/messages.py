@@ -63,9 +63,10 @@ def naming(column: Wanted) -> Iterator[None]:
         raise problem from None
 
 
-def unfit(problem: Incompatible) -> str:
-    """The reason of messages whose schema does not fit the columns."""
-    return problem.column.misfit if problem.column is not None else UNPARSEABLE
+def unfit(problem: Incompatible, number_: int) -> str:
+    """The reason of messages whose schema, with this id, does not fit the columns."""
+    reason = problem.column.misfit if problem.column is not None else UNPARSEABLE
+    return f"{reason} (schema {number_})"
 
 
 class Decoder(Protocol):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation
 
 Get = Callable[[Any], Any]
-_WRAPPERS = frozenset(
+WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
@@ -147,7 +147,7 @@ class ProtobufDecoder:
             raise Undecodable(UNKNOWN_SCHEMA)
         try:
             if number_ not in self._pools:
-                self._pools[number_] = _registry_file(schema)
+                self._pools[number_] = registry_file(schema)
             types = list(self._pools[number_].message_types_by_name.values())
             found = types[path[0]]
             for index in path[1:]:
@@ -156,7 +156,7 @@ class ProtobufDecoder:
                 return UNPARSEABLE
             return protobuf_version(found, self.columns)
         except Incompatible as error:
-            return unfit(error)
+            return unfit(error, number_)
         except (IndexError, KeyError, TypeError):
             return UNPARSEABLE
 
@@ -181,7 +181,7 @@ def protobuf_decoder(
             raise unfitting(relation, str(error)) from error
     else:
         for schema in schemas.values():
-            _registry_file(schema)
+            registry_file(schema)
     return decoder
 
 
@@ -233,7 +233,7 @@ def _well_known(there: set[str]) -> list[Any]:
     return found
 
 
-def _registry_file(schema: Schema) -> Any:
+def registry_file(schema: Schema) -> Any:
     """The FileDescriptor of a registry's schema. Raises TG556 for a registry that gives .proto text only."""
     files: dict[str, Any] = {}
     _collect("", schema, files)
@@ -335,7 +335,7 @@ def _convert(found: Any, target: pa.DataType) -> Convert:
 def _message(type_: Any, target: pa.DataType) -> Convert:
     if type_.full_name == "google.protobuf.Timestamp" and pa.types.is_timestamp(target):
         return lambda value: value.seconds * 1_000_000 + value.nanos // 1000
-    if type_.full_name in _WRAPPERS:
+    if type_.full_name in WRAPPERS:
         inner = _convert(type_.fields_by_name["value"], target)
         return lambda value: inner(value.value)
     if not pa.types.is_struct(target):

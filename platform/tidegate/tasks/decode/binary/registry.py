@@ -245,10 +245,14 @@ _KNOWN: dict[tuple[Registry, str], dict[int, tuple[int, Schema]]] = {}
 
 
 def registry_of(
-    relation: Relation, project: Project, environ: Mapping[str, str] | None, form: str | None = None
+    relation: Relation,
+    project: Project,
+    environ: Mapping[str, str] | None,
+    form: str | None = None,
+    asks: bool = True,
 ) -> tuple[Registry, dict[int, Schema]] | None:
-    """The registry of a relation's format and all schemas of its subject by id; None if it has none. Raises TG555,
-    TG606, TG614."""
+    """The registry of a relation's format and all schemas of its subject by id, oldest first; None if it has none.
+    `asks`: else those that this process was told before. Raises TG555, TG606, TG614."""
     assert relation.format is not None
     options = relation.format.options
     if REGISTRY not in options:
@@ -269,12 +273,12 @@ def registry_of(
     topic = kafka.topic(relation.connector, environ)  # type: ignore[arg-type]  # TG406: only messages have one
     subject = options.get(SUBJECT) or f"{topic}-value"
     known = _KNOWN.setdefault((registry, subject), {})
-    for version in registry.versions(subject):
+    for version in registry.versions(subject) if asks else ():
         if version not in known:
             entry = registry.version(subject, version)
             if entry is not None:
                 known[version] = entry
-    return registry, dict(known.values())
+    return registry, dict(known[version] for version in sorted(known))
 
 
 def unframed(value: bytes) -> tuple[int, bytes] | None:

@@ -1,0 +1,113 @@
+"""Columns that a source has taken in by itself (`schema.evolution = 'add'`): those of its input that its definition
+does not declare. Its log has them, by ids of their own (E2), and a property of its table says which they are. Pure
+functions: no table here, and no Spark.
+
+They are no part of the definition: queries do not see them, and nothing that reads the source changes. Once the
+definition declares such a column, it is this one, with all values since it was taken in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+
+from tidegate.plan.column_changes import CHANGES, is_wider, steps
+from tidegate.plan.undeclared import LENGTH, FoundColumn
+from tidegate.sql.catalog.objects import CatalogColumn, Relation, is_reserved
+from tidegate.sql.dialect.types import display
+
+#: Table property of a log.
+TAKEN_IN = "tidegate.taken-in"
+#: Columns that one source takes in at most: who writes the input does not decide how wide a table becomes (X2).
+MOST = 500
+#: Shorter than what a name is cut to that stands in a line (`undeclared.readable`).
+_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{LENGTH - 2}}}")
+
+
+@dataclass(frozen=True)
+class TakenIn:
+    """`column`, of this Spark `type`, `where`: what had it first; since the log's commit `epoch`."""
+
+    column: str
+    type: str
+    where: str
+    epoch: int
+
+
+def taken_in(text: str | None) -> tuple[TakenIn, ...]:
+    """What a log's property `TAKEN_IN` says, oldest first."""
+    return tuple(TakenIn(**one) for one in json.loads(text or "[]"))
+
+
+def to_text(columns: tuple[TakenIn, ...]) -> str:
+    """The inverse of `taken_in`."""
+    return json.dumps([asdict(one) for one in columns], ensure_ascii=False)
+
+
+def takes_in(relation: Relation) -> bool:
+    """Whether it says so."""
+    return getattr(relation.connector, "schema_evolution", "report") == "add"
+
+
+def with_taken_in(relation: Relation, text: str | None) -> Relation:
+    """The relation with the columns that its log has taken in behind its own; only the one that writes the log sees it
+    so. `text`: the property."""
+    more = [
+        CatalogColumn(one.column, one.type, taken_in=True)
+        for one in taken_in(text)
+        if relation.column(one.column) is None
+    ]
+    return replace(relation, columns=(*relation.columns, *more)) if more else relation
+
+
+def to_take_in(
+    relation: Relation, found: Mapping[str, FoundColumn], properties: Mapping[str, str], epoch: int
+) -> tuple[TakenIn, ...]:
+    """Those of the columns found in the input that the log takes in now, in the commit `epoch`. `properties`: of its
+    table. Not one whose name a column of tidegate has, nor one that was dropped from the definition, nor one whose type
+    nobody knows: they stay reported."""
+    known = taken_in(properties.get(TAKEN_IN))
+    there = {c.name.casefold() for c in relation.columns} | {one.column.casefold() for one in known}
+    there |= {
+        change.column.casefold()
+        for step in steps(properties.get(CHANGES))
+        for change in step.changes
+        if change.kind == "drop"
+    }
+    new: list[TakenIn] = []
+    for name, column in found.items():
+        if column.type is None or name.casefold() in there or is_reserved(name) or not _NAME.fullmatch(name):
+            continue
+        there.add(name.casefold())
+        new.append(TakenIn(name, column.type, column.where, epoch))
+    return tuple(new[: max(MOST - len(known), 0)])
+
+
+def taken_in_text(columns: tuple[TakenIn, ...]) -> str:
+    """For people."""
+    spelled = ", ".join(f'"{one.column}" {display(one.type)} (in {one.where})' for one in columns)
+    return f"taken in, because schema.evolution is 'add': {spelled}"
+
+
+def adopted(
+    columns: tuple[TakenIn, ...], added: Iterable[CatalogColumn]
+) -> tuple[dict[str, TakenIn], list[str]]:
+    """What of the columns that were taken in is declared by columns that a definition adds, by their names there; and
+    why some can't be."""
+    by_name = {one.column.casefold(): one for one in columns}
+    pairs = {c.name: (c, by_name[c.name.casefold()]) for c in added if c.name.casefold() in by_name}
+    problems = [text for c, was in pairs.values() if (text := _undeclarable(c, was)) is not None]
+    return {name: was for name, (_, was) in pairs.items()}, problems
+
+
+def _undeclarable(column: CatalogColumn, was: TakenIn) -> str | None:
+    if column.generated is not None:
+        return f'column "{column.name}" was taken in, and can\'t be a computed one: give that another name'
+    if column.type == was.type or is_wider(was.type, column.type):
+        return None
+    return (
+        f'column "{column.name}" was taken in as {display(was.type)} and is declared as {display(column.type)}, which '
+        f"can't hold all of it: declare it as {display(was.type)}"
+    )
