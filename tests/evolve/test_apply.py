@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import Workbench
 from tests.inprocess.failpoints import Failpoints, Killed
 from tidegate.errors import TidegateError
-from tidegate.plan.column_changes import CHANGES, steps
+from tidegate.plan.columns.changes import CHANGES, steps
 from tidegate.plan.events import DefinitionChanged
 from tidegate.views.amend.rebuild import rebuild
 

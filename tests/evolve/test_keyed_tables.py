@@ -12,7 +12,7 @@ from tests.evolve.test_apply import shown
 from tests.inprocess.failpoints import Failpoints, Killed
 from tidegate.errors import TidegateError
 from tidegate.evolve.planning import planned
-from tidegate.plan.column_changes import CHANGES, steps
+from tidegate.plan.columns.changes import CHANGES, steps
 from tidegate.session.apply import apply
 from tidegate.session.session import Session
 from tidegate.tables.lives import state_identifier

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from tests.evolve.test_apply import shown
 from tidegate.audit.source import audit_source
 from tidegate.errors import TidegateError
 from tidegate.evolve.planning import planned
+from tidegate.findings.look import look
 from tidegate.plan.events import BatchCommitted, DefinitionChanged
 from tidegate.session.live import LiveGroup
 from tidegate.session.session import Session
 from tidegate.session.up_to_date import up_to_date
+from tidegate.store.status import read_status
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -87,6 +90,31 @@ def test_E2_E7_a_column_of_files_is_taken_in_and_has_its_values_once_it_is_decla
     assert ran(workbench.session()) == ["6: 1 rows"]
     assert shown(workbench.session(), "SELECT page, ref FROM clicks ORDER BY ts") == [*rows, ("e", "v")]
     assert audit_source(workbench.session(), "clicks").ok
+
+
+def test_members_that_most_rows_of_a_json_file_have_are_reported(workbench: Workbench) -> None:
+    rows: list[Any] = [
+        {
+            "page": "a",
+            "ts": "2026-01-01 12:00:01",
+            "ref": "x",
+            "n": 1,
+            "at": {"x": 1},
+            "PAGE": 1,
+            f"user{i}": i,
+        }
+        for i in range(5)
+    ]
+    workbench.json_lines("in/1.json", [*map(json.dumps, rows), '{"ref": null, "n": 1.5, "late": tru', "[1]"])
+    session = opened(workbench, "page VARCHAR", "", "JSON")
+    session.run()
+    (status,) = read_status(session.project).relations
+    # (Where each row has a name of its own, the names are values.)
+    assert status.undeclared == dict.fromkeys(("ref", "n", "at"), "1.json")
+    found = look(session.project, ask_brokers=False)
+    (finding,) = [f for f in found.findings if f.kind == "undeclared_columns"]
+    adds = "ALTER SOURCE clicks ADD COLUMN ref VARCHAR; ALTER SOURCE clicks ADD COLUMN n BIGINT; the rows"
+    assert adds in finding.advice
 
 
 def test_E7_live_mode_takes_a_column_in_before_the_batch_that_has_it(workbench: Workbench) -> None:

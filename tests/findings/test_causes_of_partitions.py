@@ -14,8 +14,15 @@ from tests.findings.made import HELD, NOON, WAITS, found, moving, part, silent, 
 from tidegate.findings import EarlierLooks
 from tidegate.findings.model import iso
 from tidegate.findings.skews import _middle
+from tidegate.plan.columns.undeclared import (
+    UNDECLARED,
+    FoundColumn,
+    Undeclared,
+    and_undeclared,
+    readable,
+    undeclared_text,
+)
 from tidegate.plan.crashes import CRASHES, Crashes, and_crashed, named
-from tidegate.plan.undeclared import UNDECLARED, Undeclared, and_undeclared, readable, undeclared_text
 from tidegate.project.jobs.stalls import StallLimits
 
 
@@ -82,8 +89,9 @@ def test_all_rejected() -> None:
 
 def test_columns_that_are_not_declared_are_told_for_a_day() -> None:
     at = round((NOON - 3_600) * 1e6)
-    first = and_undeclared(None, {"a": "1.csv", "b": "1.csv"}, at - 1)
-    both = and_undeclared(first, {"b": "2.csv", "c": "2.csv"}, at)
+    text = FoundColumn("1.csv", "string")
+    first = and_undeclared(None, {"a": text, "b": text}, at - 1)
+    both = and_undeclared(first, {"b": FoundColumn("2.csv", "string"), "c": FoundColumn("2.csv")}, at)
     assert both is not None
     assert and_undeclared(both, {}, at + 1) is both
     assert Undeclared.of({UNDECLARED: both.to_text()}) == both
@@ -91,14 +99,14 @@ def test_columns_that_are_not_declared_are_told_for_a_day() -> None:
     finding = found(some)["undeclared_columns:s:"]
     assert (finding.severity, finding.numbers) == ("info", {"columns": 3})
     assert finding.text == (
-        's: files have columns that are not declared, and that are not read: "a" (in 1.csv), "b" (in 2.csv), '
+        's: the input has columns that are not declared, and that are not read: "a" (in 1.csv), "b" (in 2.csv), '
         '"c" (in 2.csv)'
     )
     later = replace(both, at=at - 86_400 * 1_000_000)
     assert "undeclared_columns:s:" not in found(replace(some, undeclared=later))
     # Strangers' names: bounded, and nothing that moves a cursor.
     assert readable(["\x1b[2J", "x" * 99, "b", "b"]) == ["?[2J", "x" * 60, "b"]
-    many = and_undeclared(both, {f"c{i}": "3.csv" for i in range(99)}, at)
+    many = and_undeclared(both, {f"c{i}": FoundColumn("3.csv") for i in range(99)}, at)
     assert many is not None
     assert len(many.columns) == 50
     assert undeclared_text(many.columns).endswith("(in 3.csv) and 45 more")

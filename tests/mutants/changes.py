@@ -147,7 +147,7 @@ GUARDS: tuple[Guard, ...] = (
         "order-of-columns",
         "O1",
         "Another order of columns concerns a query that takes them by their place.",
-        "plan/column_changes.py",
+        "plan/columns/changes.py",
         'if change.names or (change.kind == "reorder" and change.was)]',
         "if change.names]",
         (

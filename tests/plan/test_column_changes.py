@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.plan.column_changes import ColumnChange, described, in_all
+from tidegate.plan.columns.changes import ColumnChange, described, in_all
 
 A = ColumnChange("rename", "a", "b")
 BACK = ColumnChange("rename", "b", "a")

@@ -11,9 +11,9 @@ from tidegate.console.drawing import draw
 from tidegate.console.port import Shape, Table
 from tidegate.errors import TidegateError, text_of
 from tidegate.plan import events
+from tidegate.plan.columns.undeclared import undeclared_text
 from tidegate.plan.events import Event
 from tidegate.plan.lost_totals import lost_totals_text
-from tidegate.plan.undeclared import undeclared_text
 from tidegate.wording import counted
 
 

@@ -12,6 +12,8 @@ from dagster import MetadataValue, TableColumn, TableRecord, TableSchema
 from tidegate.dagster.markdown import picture
 from tidegate.dagster.translator import table_schema
 from tidegate.masking import masked
+from tidegate.plan.columns.taken_in import not_declared_text
+from tidegate.plan.columns.undeclared import undeclared_text
 from tidegate.project.reading.durations import format_duration
 from tidegate.runtime.result import SinkReport, SourceReport, ViewReport
 from tidegate.sql.catalog.lineage import reads_of
@@ -78,6 +80,10 @@ def relation_metadata(session: Session, relation: Relation, report: SourceReport
         metadata["watermark behind newest event"] = format_duration(status.behind_newest)
     if status.holds_back:
         metadata["held back by"] = ", ".join(status.holds_back[:SHOWN_PARTITIONS])
+    if status.undeclared:
+        metadata["columns that are not declared"] = undeclared_text(status.undeclared)
+    if status.taken_in:
+        metadata["columns that were taken in"] = not_declared_text(status.taken_in)
     if status.partitions:
         metadata["partitions"] = partition_table(status)
     return metadata

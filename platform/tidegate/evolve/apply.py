@@ -11,9 +11,9 @@ from tidegate.evolve.differences import Evolution, pending
 from tidegate.iceberg.layout import log_columns, relation_identity
 from tidegate.iceberg.table_change import TableChange
 from tidegate.ingest.ingest import Log
-from tidegate.plan.column_changes import CHANGES, ColumnStep, with_step
+from tidegate.plan.columns.changes import CHANGES, ColumnStep, with_step
+from tidegate.plan.columns.taken_in import TAKEN_IN, taken_in, to_text, with_taken_in
 from tidegate.plan.events import DefinitionChanged, Event
-from tidegate.plan.taken_in import TAKEN_IN, taken_in, to_text, with_taken_in
 from tidegate.sql.catalog.objects import Relation
 
 if TYPE_CHECKING:

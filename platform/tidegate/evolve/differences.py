@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidegate.iceberg.layout import relation_identity
-from tidegate.plan.column_changes import ColumnChange, described, is_wider
-from tidegate.plan.taken_in import TAKEN_IN, TakenIn, adopted, taken_in
+from tidegate.plan.columns.changes import ColumnChange, described, is_wider
+from tidegate.plan.columns.taken_in import TAKEN_IN, TakenIn, adopted, taken_in
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, reads
 from tidegate.sql.dialect.attempts import without_attempts

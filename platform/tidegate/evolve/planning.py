@@ -11,7 +11,7 @@ from tidegate.evolve.differences import Evolution, pending
 from tidegate.evolve.kept_versions import spark_type
 from tidegate.evolve.sink_changes import of_new_version
 from tidegate.iceberg.layout import is_of_view, relation_identity, strategy_identity
-from tidegate.plan.column_changes import CHANGES, ColumnStep, other_columns, with_step
+from tidegate.plan.columns.changes import CHANGES, ColumnStep, other_columns, with_step
 from tidegate.plan.gaps import with_cleaned
 from tidegate.plan.versions import HELD_AT, KeptPast, held_at, held_text, kept_past, replaced_below
 from tidegate.sql.catalog.lineage import readers_of, reads_of

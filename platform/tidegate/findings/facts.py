@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tidegate.findings.lag import Lag
+from tidegate.plan.columns.undeclared import Undeclared
 from tidegate.plan.crashes import Crashes
-from tidegate.plan.undeclared import Undeclared
 from tidegate.store.metadata import ProgressRow
 from tidegate.store.sinks import SinkStatus
 from tidegate.store.status_values import RelationStatus, ViewStatus

@@ -16,8 +16,8 @@ from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Finding
 from tidegate.findings.skews import is_skewed
 from tidegate.plan.closing import closes_anything, window_of
+from tidegate.plan.columns.undeclared import Undeclared
 from tidegate.plan.crashes import Crashes
-from tidegate.plan.undeclared import Undeclared
 from tidegate.plan.versions import kept_versions
 from tidegate.project.jobs.live import live_members
 from tidegate.project.jobs.stalls import StallLimits, limits_of

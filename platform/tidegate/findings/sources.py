@@ -8,8 +8,8 @@ from datetime import datetime
 from tidegate.findings.facts import SourceFacts
 from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Candidate, Finding, Waiting
+from tidegate.plan.columns.undeclared import Undeclared, additions, undeclared_text
 from tidegate.plan.crashes import Crashes
-from tidegate.plan.undeclared import Undeclared, additions, undeclared_text
 from tidegate.project.jobs.stalls import StallLimits
 from tidegate.project.reading.durations import format_duration
 from tidegate.store.writers import WriterState

@@ -247,7 +247,7 @@ def new_view_table(
     owner: Owner | None = None,
     seen: Mapping[str, str] | None = None,
 ) -> NewTable:
-    """A view's results. `seen`: what its table says of its inputs' columns (`plan/column_changes.py`).
+    """A view's results. `seen`: what its table says of its inputs' columns (`plan/columns/changes.py`).
 
     `_open` is a partition, so that open windows are replaced by dropping files.
     """

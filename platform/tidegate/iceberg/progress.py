@@ -15,10 +15,10 @@ from tidegate.iceberg.data_files import path_of, progress_file, progress_name
 from tidegate.iceberg.layout import PROGRESS
 from tidegate.iceberg.partitions import ABSENT, Decisions, Sighting, partition_state, sighted
 from tidegate.iceberg.protocol import Snapshot
+from tidegate.plan.columns.undeclared import UNDECLARED, Undeclared
 from tidegate.plan.crashes import CRASHES, Crashes
 from tidegate.plan.gaps import ABSENT_BEFORE
 from tidegate.plan.resets import FOLLOWED_RESETS, RESETS, with_step
-from tidegate.plan.undeclared import UNDECLARED, Undeclared
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.tasks.parquet.parquet import open_file
 from tidegate.tasks.writer import WriteTarget

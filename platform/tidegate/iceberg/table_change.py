@@ -11,7 +11,7 @@ from typing import Any
 from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import quote
 from tidegate.jvm.java import java_class
-from tidegate.plan.column_changes import ColumnChange
+from tidegate.plan.columns.changes import ColumnChange
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.iceberg.progress import ConsumedFile, LogPosition
-    from tidegate.plan.undeclared import FoundColumn
+    from tidegate.plan.columns.undeclared import FoundColumn
     from tidegate.sql.catalog.objects import Relation
     from tidegate.tasks.reading import Reader
     from tidegate.tasks.transfer import Job

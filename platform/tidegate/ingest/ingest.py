@@ -17,16 +17,16 @@ from tidegate.ingest.definition import altered, same_definition
 from tidegate.ingest.relearn import relearned
 from tidegate.ingest.shape import gate_input
 from tidegate.jvm.within import settings
-from tidegate.plan.column_changes import CHANGES
-from tidegate.plan.crashes import and_crashed, named
-from tidegate.plan.events import BatchCommitted
-from tidegate.plan.stages import GateStage, LogStage, batch_stages
-from tidegate.plan.taken_in import (
+from tidegate.plan.columns.changes import CHANGES
+from tidegate.plan.columns.taken_in import (
     TAKEN_IN,
     takes_in,
     with_taken_in,
 )
-from tidegate.plan.undeclared import and_declared, and_undeclared, undeclared_text
+from tidegate.plan.columns.undeclared import and_declared, and_undeclared, undeclared_text
+from tidegate.plan.crashes import and_crashed, named
+from tidegate.plan.events import BatchCommitted
+from tidegate.plan.stages import GateStage, LogStage, batch_stages
 from tidegate.runtime.stages import Stages
 from tidegate.tables.table import KeyedTable
 from tidegate.tasks.gate import GateTask, InTask

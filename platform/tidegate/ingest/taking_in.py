@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.iceberg.layout import log_columns
 from tidegate.iceberg.table_change import TableChange
-from tidegate.plan.events import DefinitionChanged
-from tidegate.plan.taken_in import (
+from tidegate.plan.columns.taken_in import (
     TAKEN_IN,
     taken_in,
     taken_in_text,
@@ -16,6 +15,7 @@ from tidegate.plan.taken_in import (
     to_text,
     with_taken_in,
 )
+from tidegate.plan.events import DefinitionChanged
 
 if TYPE_CHECKING:
     from tidegate.ingest.connector import BatchPlan, Connector

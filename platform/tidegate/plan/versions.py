@@ -11,7 +11,7 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tidegate.plan.column_changes import is_wider
+from tidegate.plan.columns.changes import is_wider
 from tidegate.plan.gaps import RETAINED_FROM, Edges, continuing
 from tidegate.sql.dialect.types import display
 from tidegate.watermark import TimeKind

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateWarning
 from tidegate.evolve.differences import pending
 from tidegate.iceberg.layout import is_of_view, relation_identity
-from tidegate.plan.column_changes import CHANGES, other_columns
+from tidegate.plan.columns.changes import CHANGES, other_columns
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.dialect.warnings import warning
 from tidegate.store.metadata import load_table
@@ -48,7 +48,7 @@ def changed_definitions(
 
 
 def changes_in(storage: Storage, name: str) -> str | None:
-    """How the columns of an input of a view were changed, as its log records it (`plan/column_changes.py`)."""
+    """How the columns of an input of a view were changed, as its log records it (`plan/columns/changes.py`)."""
     table = load_table(storage, name)
     return None if table is None else table.properties.get(CHANGES)
 

@@ -21,7 +21,7 @@ from tidegate.iceberg.layout import is_of_view, relation_identity
 from tidegate.iceberg.progress import FilesRead
 from tidegate.ingest.sources.files import list_files
 from tidegate.ingest.sources.replay import fingerprint_of, stage_uri
-from tidegate.plan.column_changes import other_columns
+from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.events import Event, RunFinished, RunStarted, SourceFinished, SourceStarted, ViewFinished
 from tidegate.plan.versions import replaced_below
 from tidegate.project.disk import trouble

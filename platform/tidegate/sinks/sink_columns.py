@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import ddl, quote
-from tidegate.plan.column_changes import is_wider
+from tidegate.plan.columns.changes import is_wider
 from tidegate.sql.dialect.inner_names import inner
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.plan.closing import closes_anything, commits, held_back, stops
+from tidegate.plan.columns.taken_in import types_taken_in
+from tidegate.plan.columns.undeclared import Undeclared
 from tidegate.plan.gaps import RETAINED_FROM, edge_of, gaps, hole, retained_from
 from tidegate.plan.lost_totals import LOST_TOTALS
 from tidegate.plan.resets import Beyond, step_back
-from tidegate.plan.undeclared import Undeclared
 from tidegate.plan.versions import (
     BUILDING,
     HELD_AT,
@@ -155,6 +156,7 @@ def _relation(
         lag_rows=sum(waiting) if waiting else None,
         broker_error=problem,
         undeclared=seen.columns if (seen := Undeclared.of(table.summary if table else {})) else {},
+        taken_in=types_taken_in(table.properties if table else {}),
         gate=relation.definition if is_gate(relation) else None,
         read_by=read_by(catalog, relation) if is_gate(relation) else (),
     )

@@ -45,8 +45,9 @@ class RelationStatus:
     there is no watermark yet or the column is an integer epoch. `holds_back`: the partitions that keep the
     watermark where it is; empty if all stand at the same point. `committed_at`: ISO, UTC. `lag_rows`: rows that
     wait at the broker; None for other inputs. `broker_error`: why the broker could not be asked, if so. `undeclared`:
-    columns of the input that are not declared, each with the file or schema that had it last. `gate`: of an inline gate
-    (W14), its call as it is written; `read_by`: the views that have it.
+    columns of the input that are not declared, each with the file or schema that had it last; `taken_in`: those that
+    the log has taken in, each with its type. `gate`: of an inline gate (W14), its call as it is written; `read_by`: the
+    views that have it.
     """
 
     name: str
@@ -70,6 +71,7 @@ class RelationStatus:
     lag_rows: int | None = None
     broker_error: str | None = None
     undeclared: Mapping[str, str] = field(default_factory=dict)
+    taken_in: Mapping[str, str] = field(default_factory=dict)
     gate: str | None = None
     read_by: tuple[str, ...] = ()
 

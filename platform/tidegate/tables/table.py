@@ -20,8 +20,8 @@ from tidegate.iceberg.layout import new_state, quote, relation_identity
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import Snapshot
 from tidegate.iceberg.table_change import TableChange
-from tidegate.plan.column_changes import ColumnStep
-from tidegate.plan.column_changes import steps as steps_of
+from tidegate.plan.columns.changes import ColumnStep
+from tidegate.plan.columns.changes import steps as steps_of
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import Step, steps, until
 from tidegate.project.owner import Owner
@@ -83,7 +83,7 @@ class KeyedTable:
         owner: Owner | None = None,
         changes: str | None = None,
     ) -> None:
-        """`changes`: of the columns of its log, as that records them (`plan/column_changes.py`)."""
+        """`changes`: of the columns of its log, as that records them (`plan/columns/changes.py`)."""
         self.relation, self._clock = relation, clock
         self._tables, self._log, self._owner = tables, log, owner
         self.identifier = state_identifier(log)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
-from tidegate.plan.column_changes import other_columns
+from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.versions import replaced_below
 from tidegate.views.resolve import changes_of
 

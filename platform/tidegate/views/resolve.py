@@ -10,7 +10,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import ddl, relation_identity, strategy_identity
 from tidegate.iceberg.protocol import Snapshot
 from tidegate.jvm.failures import refused
-from tidegate.plan.column_changes import CHANGES
+from tidegate.plan.columns.changes import CHANGES
 from tidegate.plan.gaps import RETAINED_FROM, retained_from
 from tidegate.plan.resets import RESETS
 from tidegate.sql.catalog.objects import Relation, View
@@ -136,7 +136,7 @@ def _require_followed(context: Context, relation: Relation, log: str, identity: 
 
 
 def changes_of(context: Context, name: str) -> str | None:
-    """How the columns of an input of a view were changed, as its log records it (`plan/column_changes.py`). TG506 if
+    """How the columns of an input of a view were changed, as its log records it (`plan/columns/changes.py`). TG506 if
     they are to be changed first (`require_columns`)."""
     stored, source = context.stored(name), source_of(context, name)
     if stored is None or not isinstance(source, Relation):

@@ -29,7 +29,7 @@ from tidegate.iceberg.protocol import (
 from tidegate.iceberg.tables import with_columns
 from tidegate.iceberg.versions.swap import VersionStart
 from tidegate.plan.closing import PARTIAL, held_back, is_due, stops
-from tidegate.plan.column_changes import seen
+from tidegate.plan.columns.changes import seen
 from tidegate.plan.events import SliceCommitted
 from tidegate.plan.gaps import GAPS, with_gap
 from tidegate.plan.lost_totals import LOST_TOTALS

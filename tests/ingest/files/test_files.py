@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import shutil
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -22,7 +23,9 @@ from tidegate.audit.source import audit_source
 from tidegate.iceberg import layout
 from tidegate.iceberg.progress import ConsumedFile, FilesRead
 from tidegate.ingest.connector import BatchPlan
+from tidegate.ingest.sources.file_batches import undeclared_in
 from tidegate.ingest.sources.filesystem import FilesystemConnector
+from tidegate.plan.columns.undeclared import FoundColumn
 from tidegate.project import Project
 from tidegate.session.up_to_date import up_to_date
 from tidegate.tasks.parquet.footers import EDGE, Looker, surely_same
@@ -140,14 +143,28 @@ def test_columns_that_the_source_does_not_declare_are_in_the_plan_of_their_file(
     plan = connector.plan(1, datetime.now(UTC))
     assert plan is not None
     plan = BatchPlan.from_json(plan.to_json())
-    assert [unit.get("undeclared") for unit in plan.units] == [
-        *(None, ["more", "day"], ["a? b"], None, None, ["packed"], None)
+    assert [[*unit.get("undeclared", ())] for unit in plan.units] == [
+        *([], ["more", "day"], ["a? b"], [], [], ["packed"], [])
     ]
-    assert connector.read(plan).undeclared == {"more": "2", "day": "2", "a? b": "3", "packed": "6.gz"}
+    places = {"more": "2", "day": "2", "a? b": "3", "packed": "6.gz"}
+    assert connector.read(plan).undeclared == {
+        name: FoundColumn(file, "string") for name, file in places.items()
+    }
+    # A plan of an earlier release has the names alone, and a file of another type than one before it has none.
+    units = [{"path": "1", "undeclared": ["more"]}, {"path": "2", "undeclared": {"id": "int", "n": "int"}}]
+    units += [
+        {"path": "3", "undeclared": {"n": "bigint", "x": "int"}},
+        {"path": "4", "undeclared": {"x": "string"}},
+    ]
+    assert undeclared_in(replace(plan, units=units), folder.project.catalog().get("s")) == {
+        "more": FoundColumn("1"),
+        "n": FoundColumn("3", "bigint"),
+        "x": FoundColumn("4"),
+    }
 
     pq.write_table(pa.table({name: pa.nulls(1) for name in ("ts", "ID", "more", "")}), tmp_path / "p")
     (look,) = Looker(pafs.LocalFileSystem(), ("id", "ts"))([(str(tmp_path / "p"), 1)])
-    assert look.undeclared == ("more", "")
+    assert look.undeclared == {"more": None, "": None}
 
 
 def test_a_large_file_at_another_time_may_hold_other_rows(folder: Folder) -> None:

@@ -192,7 +192,7 @@ def test_W5_each_csv_file_has_its_own_header_and_quoted_line_breaks_belong_to_th
     unread = {"more": "2.csv", "most": "note=of the folder/9.csv"}
     assert read_status(session.project).relations[0].undeclared == unread
     (note,) = session.table("s$watermarks").where("partition IS NULL").select("note").collect()
-    assert note[0].startswith("files have columns that are not declared")
+    assert note[0].startswith("the input has columns that are not declared")
     assert session.table("s").where("id = 9").select("note").collect() == [("of the folder",)]
     assert session.table("s$rejected").where("partition = 'id=nine'").select("reason").collect() == [
         ('unparseable: column "id" wants INT',)

@@ -134,7 +134,7 @@ def test_avro_of_a_registry_reads_each_message_by_its_writers_schema(
         (7, 3, None, None),  # of another subject: looked up by its id
         (8, None, {"n": 9}, None),
         (None, None, None, "unknown_schema"),
-        (None, None, None, 'unparseable: column "id" wants int32'),  # the schema has text
+        (None, None, None, 'unparseable: column "id" wants int32 (schema 16)'),  # it has text
         (None, None, None, UNPARSEABLE),
         (None, None, None, UNPARSEABLE),
     ]

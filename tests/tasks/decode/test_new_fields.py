@@ -15,9 +15,9 @@ from tests.tasks.decode.messages import AVRO, login, project
 from tests.tasks.decode.schema_registry import FakeRegistry
 from tests.tasks.decode.test_protobuf_messages import shop_file
 from tidegate.ingest.sources.new_fields import new_fields
-from tidegate.plan.column_changes import CHANGES, ColumnChange, ColumnStep, with_step
-from tidegate.plan.taken_in import MOST, TAKEN_IN, to_take_in, to_text
-from tidegate.plan.undeclared import FoundColumn
+from tidegate.plan.columns.changes import CHANGES, ColumnChange, ColumnStep, with_step
+from tidegate.plan.columns.taken_in import MOST, TAKEN_IN, to_take_in, to_text
+from tidegate.plan.columns.undeclared import FoundColumn
 from tidegate.sql import load_catalog
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tidegate.ingest.connector import BatchPlan
 from tidegate.ingest.sources.files import InputFile
-from tidegate.plan.column_changes import is_wider
-from tidegate.plan.undeclared import FoundColumn
+from tidegate.plan.columns.changes import is_wider
+from tidegate.plan.columns.undeclared import FoundColumn
 from tidegate.sql.catalog.objects import Relation
 
 #: Per file, and per source partition in it, its lowest and its highest offset.

@@ -51,7 +51,11 @@ def look_at(
     placed = layout if layout is not None and layout.partition_columns else None
     sized = [(path, f.size) for path, f in zip(paths, files, strict=True)]
     limits = limits_of(project)
-    looker = Looker(filesystem, wanted, placed, headers_of(relation, filesystem, limits), limits)
+    headers = headers_of(relation, filesystem, limits)
+    members = (
+        frozenset(c.name.casefold() for c in relation.columns) if relation.format.encode == "json" else None
+    )
+    looker = Looker(filesystem, wanted, placed, headers, limits, members)
     found = {look.path: look for look in _over_files(spark, looker, sized)}
     if unread := [(path, size) for path, size in sized if placed and found[path].unread]:
         # Rows are read in tasks alone: one that ends its process must not end this one.

@@ -49,7 +49,7 @@ from tidegate.watermark import TimeKind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.plan.undeclared import FoundColumn
+    from tidegate.plan.columns.undeclared import FoundColumn
     from tidegate.project import Project
     from tidegate.sql.catalog.objects import Relation
     from tidegate.sql.options.connectors import FilesystemOptions

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.ingest.ingest import StoredLog
-    from tidegate.plan.undeclared import FoundColumn
+    from tidegate.plan.columns.undeclared import FoundColumn
     from tidegate.project import Project
     from tidegate.runtime.topics import Topics
     from tidegate.sql.catalog.objects import Relation

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.plan.undeclared import FoundColumn, readable
+from tidegate.plan.columns.undeclared import FoundColumn, readable
 from tidegate.sql.catalog.objects import CatalogColumn
 from tidegate.sql.dialect.types import STRING, SparkType
 from tidegate.sql.options.formats import LOCATION, MESSAGE

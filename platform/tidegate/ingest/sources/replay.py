@@ -23,7 +23,7 @@ from tidegate.ingest.sources.file_looks import check_files
 from tidegate.ingest.sources.file_rows import PLACE, read_files, surviving
 from tidegate.ingest.sources.files import InputFile, list_files
 from tidegate.jvm.within import settings
-from tidegate.plan.undeclared import FoundColumn
+from tidegate.plan.columns.undeclared import FoundColumn
 from tidegate.project.object_store import put_whole, read_json
 from tidegate.sql.dialect.inner_names import inner, unless_taken
 from tidegate.store.holding import UNKNOWN_PARTITION

@@ -34,7 +34,7 @@ def is_reserved(name: str) -> bool:
 class CatalogColumn:
     """`type` is Spark DDL, or `unknown` for a view's column that only Spark can tell. `generated` is Spark
     SQL over the columns before it, already of the column's type. `renamed_from`: its name before, as its definition
-    says it (E2). `taken_in`: no definition declares it (`plan/taken_in.py`)."""
+    says it (E2). `taken_in`: no definition declares it (`plan/columns/taken_in.py`)."""
 
     name: str
     type: str

@@ -21,7 +21,7 @@ def evolution_problem(connector: ConnectorOptions, form: Format, has_key: bool) 
         if REGISTRY in form.options and LOCATION not in form.options:
             return None
         message = (
-            f"{NAME} 'add' needs {REGISTRY}: a schema file of the project is changed by whoever edits it"
+            f"{NAME} 'add' needs {REGISTRY}: a schema file of the project changes only when it is edited"
         )
         return Problem("TG404", NAME, message, f"({REGISTRY} = 'https://…')")
     if form.encode in _NAMED and form.options.get("without_header") != "true":

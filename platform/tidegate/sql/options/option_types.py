@@ -11,8 +11,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from tidegate.sql.dialect.intervals import Length, read_length
 
-#: What becomes of columns of the input that are not declared: they are reported, or taken in (`plan/taken_in.py`).
-SchemaEvolution = Annotated[Literal["report", "add"], BeforeValidator(lambda value: lower(value))]
 #: What can stand after ENCODE.
 Encoding = Literal["json", "csv", "parquet", "avro", "protobuf", "bytes"]
 _SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -72,6 +70,8 @@ def lower(value: Any) -> Any:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+#: What becomes of columns of the input that are not declared (`plan/columns/taken_in.py`).
+SchemaEvolution = Annotated[Literal["report", "add"], BeforeValidator(lower)]
 Bytes = Annotated[int, BeforeValidator(_bytes), Field(gt=0)]
 Rows = Annotated[int, Field(gt=0)]
 Filled = Annotated[str, BeforeValidator(_text)]

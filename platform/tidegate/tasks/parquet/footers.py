@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tidegate.plan.undeclared import readable
+from tidegate.plan.columns.undeclared import MOST_NAMES, readable
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.fitting import TWICE, find, surely_fits
 from tidegate.tasks.decode.folders import of_folders
 from tidegate.tasks.decode.limits import STANDARD, Limits
-from tidegate.tasks.decode.opening import DAMAGED, still_there
+from tidegate.tasks.decode.opening import DAMAGED, SUFFIXES, still_there
 from tidegate.tasks.decode.text.files import CsvFiles
+from tidegate.tasks.decode.text.json_members import undeclared_members
 from tidegate.tasks.parquet.chunks import RowGroup, footer_of
 from tidegate.tasks.parquet.parquet import (
     open_file,
@@ -62,34 +63,40 @@ class FileLook:
 class Looker:
     """Looks at files of `filesystem`, given as (path, size). `wanted`: the columns that a Parquet file must have (None:
     it is of another format). `layout`: for a source whose columns say partition and order. `headers`: what reads CSV
-    files that have one. `reads`: rows, too, where only they say their place, but for those that have `crashed`, as
-    (from, until) by path."""
+    files that have one; `members`: of JSON, the names that are declared, case-folded. `reads`: rows, too, where only
+    they say their place, but for those that have `crashed`, as (from, until) by path."""
 
     filesystem: FileSystem
     wanted: tuple[str, ...] | None = None
     layout: Layout | None = None
     headers: CsvFiles | None = None
     limits: Limits = STANDARD
+    members: frozenset[str] | None = None
     reads: bool = False
     crashed: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
     def __call__(self, files: Iterable[tuple[str, int]]) -> Iterator[FileLook]:
         for path, size in files:
             try:
-                content, end = _looked_at(self.filesystem, path, size)
+                content, beginning, end = _looked_at(self.filesystem, path, size)
             except FileNotFoundError:
                 yield FileLook(path, None)
                 continue
             if self.wanted is not None:
                 yield self._of_parquet(path, content)
             else:
-                names = self.headers.undeclared(path) if self.headers is not None else ()
                 # Its last four bytes (RFC 1952).
                 unpacked = int.from_bytes(end[-4:], "little") if path.endswith(".gz") else None
-                # (What a field of CSV holds is text.)
-                yield FileLook(
-                    path, content, undeclared=dict.fromkeys(readable(names), "string"), unpacked=unpacked
-                )
+                undeclared = self._in_text(path, beginning)
+                yield FileLook(path, content, undeclared=undeclared, unpacked=unpacked)
+
+    def _in_text(self, path: str, beginning: bytes) -> dict[str, str | None]:
+        """The columns of a CSV or JSON file that are not declared. (What a field of CSV holds is text.)"""
+        names = self.headers.undeclared(path) if self.headers is not None else ()
+        types: dict[str, str | None] = dict.fromkeys(names, "string")
+        if self.members is not None and not path.endswith(SUFFIXES):
+            types = undeclared_members(beginning, self.members)
+        return {readable([name])[0]: types[name] for name in list(types)[:MOST_NAMES]}
 
     def _of_parquet(self, path: str, content: str) -> FileLook:
         try:
@@ -107,7 +114,9 @@ class Looker:
                 ranges = None if self.layout is None else self._ranges(path, file, chunks, self.layout)
                 wanted = {name.casefold() for name in self.wanted}
                 types = {f.name: f.type for f in file.schema_arrow if f.name.casefold() not in wanted}
-                undeclared = {name: _spark_type(types.get(name)) for name in readable(types)}
+                undeclared = {
+                    readable([name])[0]: _spark_type(kind) for name, kind in list(types.items())[:MOST_NAMES]
+                }
                 unread = self.layout is not None and ranges is None
                 return FileLook(
                     path, content, metadata.num_rows, ranges, undeclared=undeclared, unread=unread
@@ -195,11 +204,11 @@ def content_of(filesystem: FileSystem, path: str, size: int) -> str:
     return _looked_at(filesystem, path, size)[0]
 
 
-def _looked_at(filesystem: FileSystem, path: str, size: int) -> tuple[str, bytes]:
-    """See `content_of`; and the last bytes that were read for it."""
+def _looked_at(filesystem: FileSystem, path: str, size: int) -> tuple[str, bytes, bytes]:
+    """See `content_of`; and the first and the last bytes that were read for it."""
     digest = hashlib.blake2b(digest_size=16)
     with filesystem.open_input_file(path) as file:
-        end = file.read(EDGE)
+        beginning = end = file.read(EDGE)
         digest.update(end)
         if size > EDGE:
             file.seek(max(size - EDGE, EDGE))
@@ -207,7 +216,7 @@ def _looked_at(filesystem: FileSystem, path: str, size: int) -> tuple[str, bytes
             digest.update(last)
             end = end[-4:] + last
         etag = (file.metadata() or {}).get("ETag", b"").decode(errors="replace").strip('"')
-    return f"{digest.hexdigest()}/{etag}" if etag else digest.hexdigest(), end
+    return f"{digest.hexdigest()}/{etag}" if etag else digest.hexdigest(), beginning, end
 
 
 def unpacked_content(filesystem: FileSystem, path: str, size: int) -> str | None:

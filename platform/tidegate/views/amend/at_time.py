@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
 from tidegate.plan.closing import closes_anything, held_back, stops
-from tidegate.plan.column_changes import other_columns
+from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.versions import tag_of
 from tidegate.runtime.steps import Steps
 from tidegate.views.amend.rebuild import UNCHANGED, Rebuilt, generation_of, why_other

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view, quote
 from tidegate.iceberg.protocol import AMENDMENTS
-from tidegate.plan.column_changes import other_columns
+from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.gaps import RETAINED_FROM, gaps
 from tidegate.plan.resets import Beyond
 from tidegate.plan.stages import rebuild_stages

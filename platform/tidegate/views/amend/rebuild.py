@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
-from tidegate.plan.column_changes import other_columns
+from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.versions import current_version, tag_of
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import View

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view, view_identity
 from tidegate.iceberg.versions.swap import VersionStart
-from tidegate.plan.column_changes import other_columns
+from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.versions import LEFT, KeptVersion, current_version, kept_versions, says_lives, tag_of
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.statements.stored_definition import stored_view

@@ -23,7 +23,7 @@ from tidegate.iceberg.layout import is_of_view
 from tidegate.iceberg.protocol import AMENDMENTS
 from tidegate.iceberg.versions.swap import BuiltVersion, VersionStart, VersionSwap
 from tidegate.plan.closing import PARTIAL, closes_anything
-from tidegate.plan.column_changes import other_columns
+from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.gaps import same_scale
 from tidegate.plan.stages import rebuild_stages
 from tidegate.plan.versions import (

@@ -10,8 +10,9 @@ import typer
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, NamesArgument, SelectOption, chosen
 from tidegate.errors import TidegateError, did_you_mean, text_of
+from tidegate.plan.columns.taken_in import not_declared_text
+from tidegate.plan.columns.undeclared import undeclared_text
 from tidegate.plan.lost_totals import lost_totals_text
-from tidegate.plan.undeclared import undeclared_text
 from tidegate.plan.versions import held_text
 from tidegate.wording import counted
 
@@ -142,6 +143,7 @@ def render(found: ProjectStatus, partitions: bool, changed: Collection[str] = ()
         parts.append(draw(Table(columns, [_sink_row(s) for s in found.sinks], unit=None), width))
     notes = [f"{r.name}: {r.broker_error}" for r in found.relations if r.broker_error]
     notes += [f"{r.name}: {undeclared_text(r.undeclared)}" for r in found.relations if r.undeclared]
+    notes += [f"{r.name}: {not_declared_text(r.taken_in)}" for r in found.relations if r.taken_in]
     notes += [f"{g.name}: {g.gate}, in {', '.join(g.read_by)}" for g in found.gates]
     for view in found.views:
         notes += _notes(view)

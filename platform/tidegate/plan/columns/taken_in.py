@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
-from tidegate.plan.column_changes import CHANGES, is_wider, steps
-from tidegate.plan.undeclared import LENGTH, FoundColumn
+from tidegate.plan.columns.changes import CHANGES, is_wider, steps
+from tidegate.plan.columns.undeclared import LENGTH, FoundColumn
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, is_reserved
 from tidegate.sql.dialect.types import display
 
@@ -22,6 +22,8 @@ from tidegate.sql.dialect.types import display
 TAKEN_IN = "tidegate.taken-in"
 #: Columns that one source takes in at most: who writes the input does not decide how wide a table becomes (X2).
 MOST = 500
+#: Names that a sentence spells out.
+_SPELLED = 5
 #: Shorter than what a name is cut to that stands in a line (`undeclared.readable`).
 _NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{LENGTH - 2}}}")
 
@@ -85,10 +87,27 @@ def to_take_in(
     return tuple(new[: max(MOST - len(known), 0)])
 
 
+def types_taken_in(properties: Mapping[str, str]) -> dict[str, str]:
+    """By name, the types, as they are written, of the columns that a log with these table properties has taken in and
+    its definition does not declare."""
+    return {one.column: display(one.type) for one in taken_in(properties.get(TAKEN_IN))}
+
+
 def taken_in_text(columns: tuple[TakenIn, ...]) -> str:
     """For people."""
-    spelled = ", ".join(f'"{one.column}" {display(one.type)} (in {one.where})' for one in columns)
-    return f"taken in, because schema.evolution is 'add': {spelled}"
+    spelled = [f'"{one.column}" {display(one.type)} (in {one.where})' for one in columns]
+    return f"taken in, because schema.evolution is 'add': {_first(spelled)}"
+
+
+def not_declared_text(types: Mapping[str, str]) -> str:
+    """For people: columns by name, with their types as they are written."""
+    spelled = _first([f'"{name}" {kind}' for name, kind in types.items()])
+    return f"columns were taken in and are not declared, so queries can't name them yet: {spelled}"
+
+
+def _first(spelled: list[str]) -> str:
+    more = f" and {len(spelled) - _SPELLED:,} more" if len(spelled) > _SPELLED else ""
+    return ", ".join(spelled[:_SPELLED]) + more
 
 
 def adopted(

@@ -13,7 +13,7 @@ from tidegate.plan.recorded import Recorded
 UNDECLARED = "tidegate.undeclared"
 #: Names that a log remembers, names of one input that are looked at, characters of each, and names that a sentence
 #: spells out.
-_NAMES, _MOST, LENGTH, _SPELLED = 50, 500, 60, 5
+_NAMES, MOST_NAMES, LENGTH, _SPELLED = 50, 500, 60, 5
 
 
 class FoundColumn(NamedTuple):
@@ -65,7 +65,7 @@ def and_declared(before: Undeclared | None, names: Iterable[str]) -> Undeclared 
 def readable(names: Iterable[str]) -> list[str]:
     """The first names, as they may stand in a line: they are a stranger's."""
     found = ("".join(c if c.isprintable() else "?" for c in name)[:LENGTH] for name in names)
-    return list(dict.fromkeys(found))[:_MOST]
+    return list(dict.fromkeys(found))[:MOST_NAMES]
 
 
 def undeclared_text(columns: Mapping[str, str]) -> str:

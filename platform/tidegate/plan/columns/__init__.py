@@ -1,0 +1,1 @@
+"""Columns of logs: how definitions change them, and those of the input that no definition has."""

@@ -1,0 +1,95 @@
+"""What must not be broken where columns of the input are taken in (E2, E7, X2)."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import Guard
+
+_FIELDS = "tests/tasks/decode/test_new_fields.py"
+_FILES = "tests/evolve/test_taken_in.py"
+_REGISTRY = "tests/evolve/test_registry_evolution.py"
+_DECLARED = f"{_FILES}::test_E2_what_was_taken_in_is_declared_as_it_is_or_not_at_all"
+_BOUNDED = f"{_FIELDS}::test_E2_only_so_many_columns_are_taken_in_and_none_that_was_dropped"
+
+GUARDS: tuple[Guard, ...] = (
+    Guard(
+        "taken-in-undeclared",
+        "E1",
+        "A column that is taken in is no change of the definition.",
+        "iceberg/layout.py",
+        "            if not c.taken_in\n",
+        "",
+        (f"{_FILES}::test_E2_E7_a_column_of_files_is_taken_in_and_has_its_values_once_it_is_declared",),
+    ),
+    Guard(
+        "taken-in-becomes",
+        "E2",
+        "A column that is taken in and declared later is the same column, not one more.",
+        "evolve/apply.py",
+        "        added=tuple((name, kind) for name, kind in change.added if name not in types),\n",
+        "",
+        (f"{_FILES}::test_E2_E7_a_column_of_files_is_taken_in_and_has_its_values_once_it_is_declared",),
+    ),
+    Guard(
+        "taken-in-type",
+        "E2",
+        "What was taken in as one type is not declared as another one.",
+        "plan/columns/taken_in.py",
+        "    if column.type == was.type or is_wider(was.type, column.type):",
+        "    if True:",
+        (_DECLARED,),
+    ),
+    Guard(
+        "taken-in-rename",
+        "E2",
+        "No column is renamed to the name of one that was taken in.",
+        "evolve/differences.py",
+        "        if to.casefold() in there",
+        "        if False",
+        (_DECLARED,),
+    ),
+    Guard(
+        "taken-in-dropped",
+        "E2",
+        "What a definition has dropped is not taken in again.",
+        "plan/columns/taken_in.py",
+        '        if change.kind == "drop"',
+        "        if False",
+        (_BOUNDED, _DECLARED),
+    ),
+    Guard(
+        "taken-in-bounded",
+        "X2",
+        "Who writes the input does not decide how wide a table becomes.",
+        "plan/columns/taken_in.py",
+        "    return tuple(new[: max(MOST - len(known), 0)])",
+        "    return tuple(new)",
+        (_BOUNDED,),
+    ),
+    Guard(
+        "taken-in-fits-all",
+        "E4",
+        "No column is taken in that would reject messages of a version that were read before.",
+        "ingest/sources/new_fields.py",
+        "fits = kind is not None and all(older.take(name, kind) for _, older in versions)",
+        "fits = kind is not None",
+        (f"{_REGISTRY}::test_a_field_that_older_messages_have_as_another_type_is_reported_and_not_taken_in",),
+    ),
+    Guard(
+        "taken-in-epoch",
+        "E7",
+        "The batch that has new columns follows the commit that takes them in.",
+        "ingest/stream.py",
+        "replace(plan, epoch=self.log.progress.epoch + 1, log=life",
+        "replace(plan, log=life",
+        (f"{_FILES}::test_E7_live_mode_takes_a_column_in_before_the_batch_that_has_it",),
+    ),
+    Guard(
+        "members-are-names",
+        "X4",
+        "Names that each row of a file has for itself are values, and stand in no log.",
+        "tasks/decode/text/json_members.py",
+        "        if 2 * count >= len(rows)\n",
+        "",
+        (f"{_FILES}::test_members_that_most_rows_of_a_json_file_have_are_reported",),
+    ),
+)
