@@ -42,7 +42,7 @@ class CatalogColumn:
     generated: str | None = None
     comment: str | None = None
     renamed_from: str | None = None
-    taken_in: bool = False
+    taken_in: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True)
