@@ -198,7 +198,7 @@ def test_R1_what_is_durable_is_replaced_before_it_is_used_and_never_once_it_is_c
 
     plans: list[BatchPlan] = []
     monkeypatch.setattr(connector, "read", read)
-    relation = SimpleNamespace(name="s", location=None)
+    relation = SimpleNamespace(name="s", location=None, connector=None)
     log: Any = SimpleNamespace(
         relation=relation, progress=progress, table=SimpleNamespace(uuid="u"), add=add, stages=READING
     )
@@ -240,7 +240,7 @@ def feed_of(connector: FilesystemConnector, life: str, epoch: int, read: list[tu
 
     connector.read = note  # type: ignore[method-assign]
     log: Any = SimpleNamespace(
-        relation=SimpleNamespace(name="s", location=None),
+        relation=SimpleNamespace(name="s", location=None, connector=None),
         progress=SimpleNamespace(epoch=epoch),
         table=SimpleNamespace(uuid=life),
         stages=READING,
