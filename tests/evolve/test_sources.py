@@ -105,5 +105,9 @@ def test_R3_E1_partitions_are_added_in_place_and_not_taken_away(workbench: Workb
         ("b", "2026-01-01 12:08:54"),
     ]
     assert shown(session, "SELECT count(*) FROM clicks") == [(3,)]
+    events.clear()
+    opened(workbench, "page VARCHAR", by_page.format("b, a")).run(on_event=events.append)
+    (changed,) = [e for e in events if isinstance(e, DefinitionChanged)]
+    assert changed.change == "partitions are named in another way"
     with pytest.raises(TidegateError, match=r"(?s)TG506.*partitions is another one"):
         opened(workbench, "page VARCHAR", by_page.format("b")).run(fail_fast=True)

@@ -198,8 +198,10 @@ def _of_options(old: Relation, new: Relation) -> tuple[list[str], list[str]]:
         if one == other:
             continue
         before, after = (set(getattr(r.connector, name, None) or ()) for r in (old, new))
-        if name == _PARTITIONS and before <= after:
+        if name == _PARTITIONS and before < after:
             options.append(f"partitions are added: {', '.join(sorted(after - before))}")
+        elif name == _PARTITIONS and before == after:
+            options.append("partitions are named in another way")
         else:
             refused.append(f"{name} is another one, so that the rows are those of another input")
     if (old.format and old.format.identity()) != (new.format and new.format.identity()):
