@@ -31,15 +31,14 @@ def new_fields(relation: Relation, project: Project, asks: bool = True) -> dict[
     type if its values are of none that a column can have, or if those of an older version would not fit into it.
     `asks`: the registry, else what it said last is good enough. {} for other formats. Raises TG555, TG606, TG614."""
     form = relation.format
-    if form is None or form.encode not in ("avro", "protobuf") or LOCATION in form.options:
+    if form is None or REGISTRY not in form.options or LOCATION in form.options:
         return {}
-    avro = form.encode == "avro"
-    known = registry_of(relation, project, None, form=None if avro else "serialized", asks=asks)
-    schemas = known[1] if known is not None else {}
+    given = "serialized" if form.encode == "protobuf" else None
+    known = registry_of(relation, project, None, form=given, asks=asks)
     versions = [
         (number, fields)
-        for number, schema in schemas.items()
-        if (fields := _avro(schema) if avro else _protobuf(schema, form.options.get(MESSAGE))) is not None
+        for number, schema in (known[1] if known is not None else {}).items()
+        if (fields := _fields(form.encode, schema, form.options.get(MESSAGE))) is not None
     ]
     declared = {c.name.casefold() for c in stored_columns(relation)}
     found: dict[str, FoundColumn] = {}
@@ -73,8 +72,25 @@ class _Fields:
 
 
 @lru_cache(maxsize=1000)
-def _avro(schema: Schema) -> _Fields | None:
+def _fields(encode: str, schema: Schema, message: str | None) -> _Fields | None:
     """None for what is no schema of a record: no message is read by it."""
+    if encode == "json":
+        return _json(schema)
+    return _avro(schema) if encode == "avro" else _protobuf(schema, message)
+
+
+def _json(schema: Schema) -> _Fields | None:
+    types = {name: _text(kind) for name, kind in json_types(schema.text).items()}
+
+    def fills(columns: tuple[Wanted, ...]) -> None:
+        # Whether a value fits is said of each value, and not of a schema.
+        if any(types.get(column.name, kind) != kind for column, kind in []):
+            raise Incompatible
+
+    return _Fields(types, fills)
+
+
+def _avro(schema: Schema) -> _Fields | None:
     named: dict[str, Any] = {}
     try:
         avro_version(schema, ())
@@ -159,7 +175,6 @@ def _struct(fields: Iterator[tuple[str, SparkType | None]]) -> SparkType | None:
     return SparkType("struct", args=kinds, fields=names)
 
 
-@lru_cache(maxsize=1000)
 def _protobuf(schema: Schema, message: str | None) -> _Fields | None:
     """Of the message of this name, else of the first one. None if it is not there, or if the registry gives text."""
     try:

@@ -29,7 +29,7 @@ _SCHEMA = (LOCATION, REGISTRY, SUBJECT, USERNAME, PASSWORD)
 _ACCESS = (REGISTRY, USERNAME, PASSWORD)
 
 FORMAT_OPTIONS: dict[str, tuple[str, ...]] = {
-    "json": ("timestamp_format", "case"),
+    "json": ("timestamp_format", "case", REGISTRY, SUBJECT, USERNAME, PASSWORD),
     "csv": ("without_header", "delimiter", "null_value", "timestamp_format"),
     "parquet": (),
     "avro": _SCHEMA,
@@ -43,8 +43,8 @@ _LATER = ("UPSERT", "DEBEZIUM", "DEBEZIUM_MONGO", "MAXWELL", "CANAL")
 class Format(BaseModel):
     """How rows are written. `options`: those that were given, by their names in SQL and as written (`${NAME}` is not
     expanded): CSV `without_header` ('true' or 'false', files only), `delimiter`, `null_value`, `timestamp_format`;
-    JSON `timestamp_format` and `case` ('sensitive' or 'insensitive': how names are compared); AVRO and PROTOBUF
-    `schema.location` (a file of the project) or `schema.registry`, and PROTOBUF `message`."""
+    JSON `timestamp_format`, `case` ('sensitive' or 'insensitive': how names are compared) and `schema.registry`; AVRO
+    and PROTOBUF `schema.location` (a file of the project) or `schema.registry`, and PROTOBUF `message`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     encode: Encoding
@@ -53,6 +53,9 @@ class Format(BaseModel):
     def identity(self) -> str:
         """What decides rows (R4): all but how a registry is reached."""
         kept = {name: value for name, value in self.options.items() if name not in _ACCESS}
+        if self.encode == "json" and REGISTRY in self.options:
+            # A message may begin with the id of a schema. (No schema decides what JSON is.)
+            kept = {name: value for name, value in kept.items() if name != SUBJECT} | {"framed": "true"}
         return str(self.model_copy(update={"options": kept}))
 
 
@@ -89,6 +92,8 @@ def read_format(
                     )
                     if name == "case"
                     else f"the option {name} applies only to files: a message has no header"
+                    if name == "without_header"
+                    else f"the option {name} applies only to messages of a source"
                 )
                 raise error("TG402", message, where, "leave it out")
             options = f"available options: {', '.join(known)}" if known else None
@@ -139,7 +144,7 @@ def _value(name: str, value: str) -> str:
 
 def _problems(encode: str, given: Mapping[str, str]) -> Iterator[Problem]:
     """What is wrong with the options of AVRO and PROTOBUF together."""
-    if encode not in ("avro", "protobuf"):
+    if encode not in ("avro", "protobuf", "json"):
         return
     example = "schemas/orders.avsc" if encode == "avro" else "schemas/orders.desc"
     for name in _ACCESS:
@@ -149,7 +154,7 @@ def _problems(encode: str, given: Mapping[str, str]) -> Iterator[Problem]:
     if url is not None and not variables(url) and not re.match(r"https?://[^/]", url):
         message = f"{REGISTRY}: expected an address such as https://registry.example.com"
         yield Problem("TG404", REGISTRY, message)
-    if url is None and LOCATION not in given:
+    if url is None and LOCATION not in given and encode != "json":
         hint = f"write ({LOCATION} = '{example}') to use a file of the project, or ({REGISTRY} = 'https://…')"
         yield Problem("TG403", LOCATION, f"{encode.upper()} needs a schema", hint)
     if url is not None and LOCATION in given and encode == "avro":

@@ -15,6 +15,8 @@ from tidegate.sql.dialect.intervals import Length, read_length
 Encoding = Literal["json", "csv", "parquet", "avro", "protobuf", "bytes"]
 _SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 _OFF = ("off", "none")
+#: Options of a format that say where a registry of schemas is: what it has is about messages.
+_REGISTRY = tuple(f"schema.registry{name}" for name in ("", ".subject", ".username", ".password"))
 _DAY_SECONDS = 86_400
 
 
@@ -105,7 +107,7 @@ class ConnectorOptions(BaseModel):
     open_prefix: ClassVar[str] = ""
     live: ClassVar[bool] = False
     encodings: ClassVar[tuple[Encoding, ...]] = ("json", "csv", "parquet")
-    refused_format_options: ClassVar[tuple[str, ...]] = ()
+    refused_format_options: ClassVar[tuple[str, ...]] = _REGISTRY
     message_columns: ClassVar[tuple[tuple[str, str], ...]] = ()
     connector: str
 
@@ -130,7 +132,7 @@ class SinkOptions(ConnectorOptions):
     what it has delivered, or ignored. `on_change`: what an append-only sink delivers of a new version of its view (E6):
     what ends behind the frontier at which it took the place of the earlier one, or everything; None: it asks."""
 
-    refused_format_options: ClassVar[tuple[str, ...]] = ("case",)
+    refused_format_options: ClassVar[tuple[str, ...]] = ("case", *_REGISTRY)
     snapshot: Boolean = True
     amendments: Annotated[Literal["ignore", "upsert"], BeforeValidator(lower)] = "ignore"
     on_change: Annotated[Literal["from_frontier", "replay"] | None, BeforeValidator(lower)] = None

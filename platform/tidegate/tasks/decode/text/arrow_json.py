@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from tidegate.tasks.decode.columns import computed
 from tidegate.tasks.decode.limits import STANDARD, Limits
 from tidegate.tasks.decode.reasons import reasons
-from tidegate.tasks.decode.text.bulk import decode, pieces
+from tidegate.tasks.decode.text.bulk import bare, decode, pieces
 from tidegate.tasks.decode.text.decoders import JsonDecoder, text_decoder
 from tidegate.tasks.reading import NeedsSpark
 
@@ -113,7 +113,8 @@ class JsonReader:
 
     def _shape(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         n = batch.num_rows
-        found = decode(self.decoder, batch.column("value"))
+        value = bare(self.decoder, batch.column("value"))
+        found = decode(self.decoder, value)
         if any(left.null_count < n for left in found.left):
             raise NeedsSpark("a value that Spark must convert")
         columns: dict[str, pa.Array] = {}
@@ -124,7 +125,6 @@ class JsonReader:
         if reason.null_count < n:
             # What was not decoded has its text already, and may be none.
             incomplete = pc.and_(reason.is_valid(), found.why.is_null())
-            value = batch.column("value")
             raw = pc.coalesce(
                 raw, pc.if_else(incomplete, value, pa.scalar(None, value.type)).cast(pa.string())
             )

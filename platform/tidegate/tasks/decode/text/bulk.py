@@ -51,6 +51,8 @@ class TextDecoder(Protocol):
 
     targets: tuple[DeclaredColumn, ...]
     limits: Limits
+    #: Whether a message may begin with the id of a registry's schema.
+    framed: bool
 
     def too_many(self, text: bytes) -> bool:
         """Whether a text has more values than a row may have."""
@@ -103,7 +105,7 @@ def _decoded(decoder: TextDecoder, value: pa.Array) -> Decoded:
 def parsed(decoder: TextDecoder, value: pa.Array) -> dict[str, pa.Array]:
     """Of texts (of any number): `c…` and `t…`, a target's values and what is left to Spark of them (if anything may
     be), `_raw`, `_why`, `_text` where something is left or what the row must have is NULL, and `_whole`."""
-    chunks = []
+    chunks, value = [], bare(decoder, value)
     for piece in pieces(pa.RecordBatch.from_arrays([value], ["value"]), "value"):
         texts = piece.column("value")
         found = decode(decoder, texts)
@@ -122,6 +124,15 @@ def parsed(decoder: TextDecoder, value: pa.Array) -> dict[str, pa.Array]:
     if len(chunks) == 1:
         return chunks[0]
     return {name: pa.concat_arrays([chunk[name] for chunk in chunks]) for name in chunks[0]}
+
+
+def bare(decoder: TextDecoder, value: pa.Array) -> pa.Array:
+    """Messages without the id of a schema, where clients of a registry have put one: a byte 0 and four more. (No JSON
+    begins so.)"""
+    if not decoder.framed:
+        return value
+    framed = pc.and_(pc.starts_with(value, b"\0"), pc.greater_equal(pc.binary_length(value), 5))
+    return pc.if_else(framed, pc.binary_slice(value, 5), value)
 
 
 def _incomplete(targets: Sequence[DeclaredColumn], found: Decoded) -> pa.Array:

@@ -40,13 +40,15 @@ _NOT_READ = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowCapacityError
 @dataclass
 class JsonDecoder:
     """`insensitive`: names are compared without their case; `inside`: the names inside of targets' values then.
-    `folders`: what an object without a member has in the place of a target."""
+    `folders`: what an object without a member has in the place of a target. `framed`: a message may begin with the id of
+    a registry's schema."""
 
     targets: tuple[DeclaredColumn, ...]
     insensitive: bool = False
     limits: Limits = STANDARD
     folders: Constants = field(default_factory=dict)
     inside: Mapping[int, Names] = field(default_factory=dict)
+    framed: bool = False
     _places: dict[str, int] = field(default_factory=dict)
     _shapes: list[ObjectShape] = field(default_factory=list)
 
@@ -327,10 +329,11 @@ def text_decoder(relation: Relation, limits: Limits = STANDARD) -> JsonDecoder |
         for c in stored_columns(relation)
     )
     if relation.format.encode == "json":
+        framed = "schema.registry" in options
         if options.get("case") != "insensitive":
-            return JsonDecoder(targets, limits=limits)
+            return JsonDecoder(targets, limits=limits, framed=framed)
         found = [names_of(parse_ddl(target.type)) for target in targets]
         inside = {place: names for place, names in enumerate(found) if names is not None}
-        return JsonDecoder(targets, True, limits, inside=inside)
+        return JsonDecoder(targets, True, limits, inside=inside, framed=framed)
     delimiter, null = options.get("delimiter", ","), options.get("null_value", "")
     return CsvDecoder(targets, tuple(range(len(targets))), delimiter, null, limits)
