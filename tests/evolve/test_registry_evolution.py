@@ -83,9 +83,10 @@ def test_new_fields_are_reported_with_the_statement_that_adds_them(
     (finding,) = [f for f in found.findings if f.kind == "undeclared_columns"]
     # (Values of `x` are of no type that a column has.)
     assert (
-        "ALTER SOURCE s ADD COLUMN coupon VARCHAR; ALTER SOURCE s ADD COLUMN lines INT[];" in finding.advice
+        'ALTER SOURCE "s" ADD COLUMN "coupon" VARCHAR; ALTER SOURCE "s" ADD COLUMN "lines" INT[];'
+        in finding.advice
     )
-    assert " x " not in finding.advice
+    assert '"x"' not in finding.advice
 
 
 @pytest.mark.runner("inprocess", "spark")
@@ -154,3 +155,51 @@ def test_a_field_that_older_messages_have_as_another_type_is_reported_and_not_ta
     assert shown(session, "SELECT id FROM s ORDER BY id") == [(1,), (2,)]
     (status,) = read_status(session.project).relations
     assert status.undeclared == {"code": "schema 2"}
+    # What is taken in, and comes as another type later, is NULL there, and reported again.
+    producer.send(3, record(other=["null", "int"]), other=1)
+    advance(producer.source(workbench, **add), NOON)
+    wrong = record(
+        other={"type": "string", "logicalType": "date"},
+        ts={"type": "long", "logicalType": "timestamp-millis"},
+    )
+    producer.send(4, wrong, other="x")
+    session = producer.source(workbench, **add)
+    advance(session, NOON)
+    assert shown(session, 'SELECT count(*) FROM "s$rejected"') == [(0,)]
+    (status,) = read_status(session.project).relations
+    assert status.undeclared == {"code": "schema 2", "other": "schema 4"}
+    session = producer.source(workbench, "id BIGINT, other INT", **add)
+    advance(session, NOON)
+    assert shown(session, "SELECT other FROM s ORDER BY id") == [(None,), (None,), (1,), (None,)]
+
+
+@pytest.mark.runner("inprocess", "spark")
+def test_X5_json_of_a_registry_is_json_behind_its_frame(workbench: Workbench, producer: Producer) -> None:
+    producer.registry.add(
+        f"{producer.topic}-value", 5, json.dumps({"properties": {"id": {}, "more": {"type": "number"}}})
+    )
+    texts = [json.dumps({"id": i, "ts": f"2026-01-01 12:00:0{i}"}).encode() for i in range(3)]
+    send(
+        producer.broker,
+        producer.topic,
+        [(0, framed(5, texts[0])), (0, texts[1]), (0, framed(77, texts[2])), (0, b"\0\0")],
+    )
+    send(producer.broker, producer.topic, [(0, framed(5, b'{"id": "x"}'))])
+    login = (
+        f"schema.registry = '{producer.registry.url}', schema.registry.username = 'reader', "
+        "schema.registry.password = '${REGISTRY_PASSWORD}'"
+    )
+    workbench.allow(variables=["REGISTRY_PASSWORD"]).assets(
+        s="CREATE SOURCE s (id BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds') WITH "
+        f"(connector = 'kafka', topic = '{producer.topic}', properties.bootstrap.server = '{producer.broker.bootstrap}'"
+        f") FORMAT PLAIN ENCODE JSON ({login});"
+    )
+    session = workbench.session()
+    advance(session, NOON)
+    assert shown(session, "SELECT id FROM s ORDER BY id") == [(0,), (1,), (2,)]
+    assert shown(session, 'SELECT "offset", raw, reason FROM "s$rejected" ORDER BY "offset"') == [
+        (3, "\0\0", "unparseable: not one JSON object"),
+        (4, '{"id": "x"}', 'unparseable: column "id" wants BIGINT'),
+    ]
+    (status,) = read_status(session.project).relations
+    assert status.undeclared == {"more": "schema 5"}

@@ -81,7 +81,7 @@ def test_E2_E7_a_column_of_files_is_taken_in_and_has_its_values_once_it_is_decla
     session = opened(workbench, "page VARCHAR, ref VARCHAR")
     plan = planned(session.project, session.catalog)
     assert plan[0].what == (
-        'column "ref" VARCHAR is added; "ref" has its values since batch 2, which took it in',
+        'column "ref" VARCHAR is added; "ref" was taken in as batch 2, and keeps its values',
     )
     assert ran(session) == [f"5: {plan[0].what[0]}"]
     rows = [("a", None), ("b", "x"), ("c", None), ("d", "w")]
@@ -103,7 +103,7 @@ def test_members_that_most_rows_of_a_json_file_have_are_reported(workbench: Work
             "PAGE": 1,
             f"user{i}": i,
         }
-        for i in range(5)
+        for i in range(10)
     ]
     workbench.json_lines("in/1.json", [*map(json.dumps, rows), '{"ref": null, "n": 1.5, "late": tru', "[1]"])
     session = opened(workbench, "page VARCHAR", "", "JSON")
@@ -113,7 +113,7 @@ def test_members_that_most_rows_of_a_json_file_have_are_reported(workbench: Work
     assert status.undeclared == dict.fromkeys(("ref", "n", "at"), "1.json")
     found = look(session.project, ask_brokers=False)
     (finding,) = [f for f in found.findings if f.kind == "undeclared_columns"]
-    adds = "ALTER SOURCE clicks ADD COLUMN ref VARCHAR; ALTER SOURCE clicks ADD COLUMN n BIGINT; the rows"
+    adds = 'ALTER SOURCE "clicks" ADD COLUMN "ref" VARCHAR; ALTER SOURCE "clicks" ADD COLUMN "n" BIGINT; the rows'
     assert adds in finding.advice
 
 
@@ -152,14 +152,15 @@ def test_columns_of_parquet_have_their_types_and_files_may_lack_them(workbench: 
         at=pa.array([{"lat": 1.5}]),
         nothing=pa.nulls(1),
     )
-    assert "NULL" not in ran(workbench.session())[0]
+    session = workbench.session()
+    assert "NULL" not in ran(session)[0]
     parquet(workbench, "3.parquet", page=pa.array(["c"]))
     parquet(workbench, "4.parquet", page=pa.array(["d"]), n=pa.array([2**40]))
     assert ran(workbench.session()) == ["4: 2 rows"]
-    # A value that the column can't hold is a rejected row, as for any column (E4).
-    assert shown(workbench.session(), 'SELECT reason FROM "clicks$rejected"') == [
-        ('unparseable: column "n" wants INT',)
-    ]
+    # A value that the column can't hold is NULL and reported: a row is never rejected for what nobody has declared.
+    assert shown(workbench.session(), 'SELECT reason FROM "clicks$rejected"') == []
+    (status,) = read_status(session.project).relations
+    assert status.undeclared == {"nothing": "2.parquet", "n": "4.parquet"}
     columns = "page VARCHAR, n BIGINT, price DECIMAL(12, 2), tags VARCHAR[], at STRUCT<lat DOUBLE>"
     session = opened(workbench, columns, encode="PARQUET")
     (changed,) = ran(session)
@@ -169,6 +170,7 @@ def test_columns_of_parquet_have_their_types_and_files_may_lack_them(workbench: 
         ("a", None, None, None, None),
         ("b", 7, "1.00", ["x", "y"], 1.5),
         ("c", None, None, None, None),
+        ("d", None, None, None, None),
     ]
     parquet(workbench, "5.parquet", page=pa.array(["e"]), n=pa.array([2**40]))
     # From here on it is a column like any other: a file has to have all of them.
@@ -183,6 +185,10 @@ def test_E2_what_was_taken_in_is_declared_as_it_is_or_not_at_all(workbench: Work
         ("page VARCHAR, old VARCHAR, ref INT", "was taken in as VARCHAR and is declared as INT"),
         ("page VARCHAR, old VARCHAR, ref VARCHAR AS page || '!'", "can't be a computed one"),
         ("ref VARCHAR RENAMED FROM page, old VARCHAR", "a column of this name was taken in from the input"),
+        (
+            "page VARCHAR, old VARCHAR, other INT RENAMED FROM ref",
+            "was taken in as VARCHAR and is declared as INT",
+        ),
         ("page VARCHAR, old VARCHAR, ref VARCHAR NOT NULL", "is added as NOT NULL"),
     ):
         with pytest.raises(TidegateError, match="TG506") as caught:
@@ -191,8 +197,8 @@ def test_E2_what_was_taken_in_is_declared_as_it_is_or_not_at_all(workbench: Work
     # One that is dropped is not taken in again, and one that was taken in is no rename of it.
     session = opened(workbench, "page VARCHAR, ref VARCHAR")
     assert ran(session) == [
-        '3: column "old" is dropped; column "ref" VARCHAR is added; "ref" has its values since batch 1, which took it '
-        "in"
+        '3: column "old" is dropped; column "ref" VARCHAR is added; "ref" was taken in as batch 1, and keeps its '
+        "values"
     ]
     workbench.json_lines("in/2.csv", ["page,ts,ref,old", "b,2026-01-01 12:00:02,z,w"])
     assert ran(workbench.session()) == ["4: 1 rows"]
@@ -208,6 +214,42 @@ def test_E2_what_was_taken_in_is_declared_as_it_is_or_not_at_all(workbench: Work
         ("c", "1"),
         ("d", None),
     ]
+
+
+def test_W5_no_row_is_rejected_and_no_header_is_told_by_what_was_taken_in(workbench: Workbench) -> None:
+    # A line that names no declared column is a row, before and after.
+    workbench.json_lines("in/0.csv", ["ref,foo", "x,y"])
+    workbench.json_lines("in/1.csv", ["page,ts,ref,a,b,c", "a,2026-01-01 12:00:01,x,1,2,3"])
+    ran(opened(workbench, "page VARCHAR"))
+    workbench.json_lines("in/2.csv", ["page,ts,note,ref,ref", "b,2026-01-01 12:00:02,A,y,z"])
+    workbench.json_lines("in/3.csv", ["ref,a", "x,1"])
+    # All of its columns are there, whatever was taken in: so it is a header for certain, and `extra` a name.
+    workbench.json_lines("in/4.csv", ["page,ts,extra", "c,2026-01-01 12:00:04,E"])
+    session = workbench.session()
+    ran(session)
+    assert shown(session, "SELECT page FROM clicks ORDER BY ts") == [("a",), ("b",), ("c",)]
+    assert shown(session, 'SELECT count(*) FROM "clicks$rejected"') == [(4,)]
+    assert audit_source(session, "clicks").ok
+    session = opened(
+        workbench, "page VARCHAR, ref VARCHAR, extra VARCHAR, note VARCHAR, told VARCHAR RENAMED FROM a"
+    )
+    session.run()
+    assert shown(session, "SELECT page, ref, extra, note, told FROM clicks ORDER BY ts") == [
+        ("a", "x", None, None, "1"),
+        ("b", None, None, "A", None),
+        ("c", None, "E", None, None),
+    ]
+
+
+def test_many_columns_are_told_once(workbench: Workbench) -> None:
+    names = ",".join(f"c{i}" for i in range(60))
+    for number in range(3):
+        line = f"a,2026-01-01 12:00:0{number}," + "," * 59
+        workbench.json_lines(f"in/{number}.csv", [f"page,ts,{names}", line])
+        session = opened(workbench, "page VARCHAR", ", max_files_per_batch = 1")
+        events: list[Any] = []
+        session.run(on_event=events.append)
+        assert [len(e.undeclared) for e in events if isinstance(e, BatchCommitted)] == [0 if number else 50]
 
 
 def test_R2_E7_a_run_that_ends_between_the_columns_and_the_batch_is_continued(

@@ -49,7 +49,7 @@ def evolution(old: Relation, new: Relation, catalog: Catalog, taken: tuple[Taken
     refused += problems
     options, others = _of_options(old, new)
     options += [
-        f'"{name}" has its values since batch {one.epoch}, which took it in' for name, one in known.items()
+        f'"{name}" was taken in as batch {one.epoch}, and keeps its values' for name, one in known.items()
     ]
     refused += [*others, *_of_gate(old, new, changes), *_of_readers(new, changes, catalog)]
     return Evolution(changes, tuple(options), tuple(refused), known)

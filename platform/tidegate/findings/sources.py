@@ -8,10 +8,12 @@ from datetime import datetime
 from tidegate.findings.facts import SourceFacts
 from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Candidate, Finding, Waiting
-from tidegate.plan.columns.undeclared import Undeclared, additions, undeclared_text
+from tidegate.plan.columns.taken_in import additions
+from tidegate.plan.columns.undeclared import Undeclared, undeclared_text
 from tidegate.plan.crashes import Crashes
 from tidegate.project.jobs.stalls import StallLimits
 from tidegate.project.reading.durations import format_duration
+from tidegate.store.status_values import RelationStatus
 from tidegate.store.writers import WriterState
 
 #: `not_running` where no limit is set: under an enabled live run, and else.
@@ -70,7 +72,7 @@ def on_record(source: SourceFacts, at: float) -> Iterator[Candidate]:
     if crashes is not None and at - crashes.at / 1e6 <= TOLD:
         yield Candidate(_crashed(name, crashes), crashes.at / 1e6)
     if undeclared is not None and at - undeclared.at / 1e6 <= TOLD:
-        yield Candidate(_undeclared(name, undeclared), undeclared.at / 1e6)
+        yield Candidate(_undeclared(source.status, undeclared), undeclared.at / 1e6)
 
 
 def _crashed(name: str, crashes: Crashes) -> Finding:
@@ -88,16 +90,17 @@ def _crashed(name: str, crashes: Crashes) -> Finding:
     )
 
 
-def _undeclared(name: str, undeclared: Undeclared) -> Finding:
+def _undeclared(status: RelationStatus, undeclared: Undeclared) -> Finding:
     """Columns of the input that nobody reads: a name may be spelled in another way, or a column may be new."""
-    statements = "; ".join(additions(name, undeclared.types)) or f"ALTER SOURCE {name} ADD COLUMN"
+    name, kind = status.name, "TABLE" if status.kind == "table" else "SOURCE"
+    statements = "; ".join(additions(kind, name, undeclared.types)) or f"ALTER {kind} {name} ADD COLUMN"
     return Finding(
         kind="undeclared_columns",
         severity="info",
         asset=name,
         text=f"{name}: {undeclared_text(undeclared.columns)}",
-        advice="these columns do not block rows; to read one, add it to the definition, or by a statement: "
-        f"{statements}; the rows that were read before have NULL in it (E2)",
+        advice="these columns do not block rows; to read one, add it to the definition, or by a statement, which may "
+        f"stand in the file below it: {statements}; the rows that were read before have NULL in it (E2)",
         numbers={"columns": len(undeclared.columns)},
     )
 

@@ -184,7 +184,8 @@ class Log(StoredLog):
         }
         after = self._after(epoch, judged, rows, arrived, files or [], last, decisions, crashed)
         known = self.progress.undeclared.columns if self.progress.undeclared is not None else {}
-        new = {name: found.where for name, found in rows.undeclared.items() if name not in known}
+        there = after.undeclared.columns if after.undeclared is not None else {}
+        new = {name: where for name, where in there.items() if name not in known}
         written = [file for report in reports for file in report["files"]]
         notes = [altered(self.progress, after)]
         notes += [f"crashed their decoder, and are rejected: {named(crashed)}"] if crashed else []
@@ -259,13 +260,15 @@ class Log(StoredLog):
         note = f"RESET WATERMARK TO {now}, it was {before}"
         self._commit(after, at, [], [], label="reset", note=note)
 
-    def change_columns(self, change: TableChange, added: Iterable[str], note: str) -> None:
+    def change_columns(
+        self, change: TableChange, added: Iterable[str], note: str, at: datetime | None = None
+    ) -> None:
         """Have other columns from the next batch on, in a commit of its own (E7): what was judged stands (E4), and no
-        row is read. `added`: names that are read from now on. Raises TG502 like `add`."""
+        row is read. `added`: names that are read from now on; `at`: when, now by default. Raises TG502 like `add`."""
         undeclared = and_declared(self.progress.undeclared, added)
         after = replace(self.progress, epoch=self.progress.epoch + 1, undeclared=undeclared)
         self.stages.carry_out(
-            LogStage, lambda _: self._commit(after, self._clock(), [], [], note=note, change=change)
+            LogStage, lambda _: self._commit(after, at or self._clock(), [], [], note=note, change=change)
         )
 
     def reads(self, relation: Relation) -> None:

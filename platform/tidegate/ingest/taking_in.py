@@ -28,7 +28,7 @@ def take_in_new(log: Log, connector: Connector, plan: BatchPlan) -> DefinitionCh
     `Log.add`.
 
     What names a new schema was planned before this looks, and a schema is registered before the first message that
-    names it: so every field of the plan's messages is known now."""
+    names it: so every field that the plan's messages have by schemas of the source's subject is known now."""
     if not takes_in(log.relation):
         return None
     before = log.table.property(TAKEN_IN)
@@ -43,7 +43,7 @@ def take_in_new(log: Log, connector: Connector, plan: BatchPlan) -> DefinitionCh
         properties={TAKEN_IN: text},
         expected={TAKEN_IN: before},
     )
-    log.change_columns(change, [one.column for one in new], taken_in_text(new))
+    log.change_columns(change, [one.column for one in new], taken_in_text(new), plan.arrived)
     log.reads(relation)
     connector.becomes(relation)
     return DefinitionChanged(relation.name, log.progress.epoch, taken_in_text(new))

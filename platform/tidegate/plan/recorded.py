@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, ClassVar, Self
 
 
@@ -15,9 +15,12 @@ class Recorded:
 
     @classmethod
     def of(cls, summary: Mapping[str, str]) -> Self | None:
-        """As a commit says it; None: it says nothing of this."""
+        """As a commit says it; None: it says nothing of this. What a later release says besides is not known here."""
         text = summary.get(cls.KEY)
-        return None if text is None else cls(**json.loads(text))
+        if text is None:
+            return None
+        known = {one.name for one in fields(cls)}  # type: ignore[arg-type]  # a dataclass
+        return cls(**{name: value for name, value in json.loads(text).items() if name in known})
 
     def to_text(self: Any) -> str:
         """The inverse of `of`."""

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from google.protobuf import descriptor_pb2
 
-from tests.inprocess.session import new_spark, without_a_jvm
 from tests.tasks.decode.messages import AVRO, login, project
 from tests.tasks.decode.schema_registry import FakeRegistry
 from tests.tasks.decode.test_protobuf_messages import shop_file
 from tidegate.ingest.sources.new_fields import new_fields
 from tidegate.plan.columns.changes import CHANGES, ColumnChange, ColumnStep, with_step
-from tidegate.plan.columns.taken_in import MOST, TAKEN_IN, to_take_in, to_text
+from tidegate.plan.columns.taken_in import MOST, TAKEN_IN, additions, to_take_in, to_text
 from tidegate.plan.columns.undeclared import FoundColumn
 from tidegate.sql import load_catalog
+from tidegate.tasks.parquet.column_types import spark_type
 
 
 @pytest.fixture(autouse=True)
-def _session(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """PySpark asks a session what a type is."""
+def _password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGISTRY_PASSWORD", "hunter2")
-    with without_a_jvm():
-        new_spark()
-        yield
 
 
 def relation(columns: str, encode: str, options: str) -> Any:
@@ -41,8 +39,17 @@ def types(root: Path, registry: FakeRegistry, encode: str, columns: str = "id IN
     return {name: column.type for name, column in found.items()}
 
 
+def record(name: str = "R", **fields: Any) -> Any:
+    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields.items()]}
+
+
+def register(registry: FakeRegistry, *schemas: Any) -> None:
+    for number, schema in enumerate(schemas, 1):
+        registry.add("orders-value", number, json.dumps(schema))
+
+
 def test_every_type_of_avro_has_a_column(tmp_path: Path, registry: FakeRegistry) -> None:
-    registry.add("orders-value", 1, json.dumps(AVRO))
+    register(registry, AVRO)
     assert types(tmp_path, registry, "AVRO") == {
         "ts": "timestamp",
         "local": "timestamp_ntz",
@@ -58,26 +65,45 @@ def test_every_type_of_avro_has_a_column(tmp_path: Path, registry: FakeRegistry)
     }
 
 
-def test_what_no_column_holds_has_no_type(tmp_path: Path, registry: FakeRegistry) -> None:
-    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
-    twice = {
-        "type": "record",
-        "name": "Two",
-        "fields": [{"name": "a", "type": "int"}, {"name": "A", "type": "int"}],
-    }
+def test_X2_what_no_column_holds_has_no_type_and_a_broken_version_says_nothing(
+    tmp_path: Path, registry: FakeRegistry
+) -> None:
     kinds: dict[str, Any] = {
         "several": ["int", "string"],
-        "node": node,
-        "twice": twice,
+        "node": record("Node", next=["null", "Node"]),
+        "twice": {"type": "record", "name": "T", "fields": [{"name": n, "type": "int"} for n in ("a", "A")]},
         "nothing": "null",
         "large": {"type": "bytes", "logicalType": "decimal", "precision": 60, "scale": 2},
-        "empty": {"type": "record", "name": "Empty", "fields": []},
+        "empty": record("Empty"),
+        # Logical types that mean nothing are ignored, as the specification says.
         "length": {"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"},
+        "text": {"type": "string", "logicalType": "timestamp-millis"},
+        "odd": {"type": "int", "logicalType": []},
     }
-    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
-    registry.add("orders-value", 1, "not a schema")
-    registry.add("orders-value", 2, json.dumps({"type": "record", "name": "R", "fields": fields}))
-    assert types(tmp_path, registry, "AVRO") == dict.fromkeys(kinds) | {"length": "binary"}
+    registry.add("orders-value", 90, "not a schema")
+    registry.add("orders-value", 91, "[" * 5000)
+    register(registry, record(**kinds))
+    known = {"length": "binary", "text": "string", "odd": "int"}
+    assert types(tmp_path, registry, "AVRO") == dict.fromkeys(kinds) | known
+
+
+def test_X2_a_schema_that_grows_by_itself_costs_no_time(tmp_path: Path, registry: FakeRegistry) -> None:
+    inner: Any = "int"
+    for depth in range(9):
+        inner = record(f"L{depth}", a=inner, **dict.fromkeys("bcd", f"L{depth - 1}" if depth else "int"))
+    itself = record("Node", **{f"f{i}": ["null", "Node"] for i in range(8)})
+    register(registry, record(wide=inner, itself=itself))
+    proto = descriptor_pb2.FileDescriptorProto(name="n.proto", syntax="proto3")
+    node = proto.message_type.add(name="Node")
+    for i in range(1, 9):
+        node.field.add(name=f"f{i}", number=i, type=11, type_name=".Node", label=1)
+    registry.add("nodes", 7, base64.b64encode(proto.SerializeToString()).decode(), schemaType="PROTOBUF")
+    started = time.process_time()
+    assert types(tmp_path, registry, "AVRO") == {"wide": None, "itself": None}
+    nodes = types(tmp_path, registry, "PROTOBUF", more=", schema.registry.subject = 'nodes'")
+    assert nodes == {f"f{i}": None for i in range(1, 9)}
+    # Minutes, if each type were followed into all others.
+    assert time.process_time() - started < 20
 
 
 def test_every_type_of_protobuf_has_a_column(tmp_path: Path, registry: FakeRegistry) -> None:
@@ -94,8 +120,55 @@ def test_every_type_of_protobuf_has_a_column(tmp_path: Path, registry: FakeRegis
         "hash": "binary",
         "maybe": "int",
     }
-    assert types(tmp_path, registry, "PROTOBUF") == {"z": "int"}
-    assert types(tmp_path, registry, "PROTOBUF", more=", message = 'shop.Nothing'") == {}
+    # Which of several messages a source has is said by `message`.
+    assert types(tmp_path, registry, "PROTOBUF") == {}
+    assert types(tmp_path, registry, "PROTOBUF", more=", message = 'shop.Other'") == {"z": "int"}
+
+
+def test_json_schema_has_the_types_of_json(tmp_path: Path, registry: FakeRegistry) -> None:
+    properties = {
+        "n": {"type": "integer"},
+        "x": {"type": ["null", "number"]},
+        "ok": {"oneOf": [{"type": "null"}, {"type": "boolean"}]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "at": {"type": "object", "properties": {"lat": {"type": "number"}}},
+        "any": {},
+        "two": {"type": ["string", "integer"]},
+    }
+    register(registry, {"type": "object", "properties": properties})
+    assert types(tmp_path, registry, "JSON") == {
+        "n": "bigint",
+        "x": "double",
+        "ok": "boolean",
+        "tags": "array<string>",
+        "at": "struct<lat:double>",
+        "any": None,
+        "two": None,
+    }
+
+
+def test_a_field_of_several_versions_has_the_type_that_holds_all_of_them(
+    tmp_path: Path, registry: FakeRegistry
+) -> None:
+    register(
+        registry,
+        record(n="long", m="int", s="string", at=record("A", x="int"), more={"type": "array", "items": "A"}),
+        record(n="int", m="long", s="int", at=record("A", y="long"), more={"type": "array", "items": "A"}),
+    )
+    assert types(tmp_path, registry, "AVRO") == {
+        "n": "bigint",
+        "m": "bigint",
+        "s": None,
+        "at": "struct<x:int,y:bigint>",
+        "more": "array<struct<x:int,y:bigint>>",
+    }
+    lacking = record(at=record("A", x="int", y="int"), many={"type": "array", "items": "long"})
+    registry.add("another", 8, json.dumps(lacking))
+    # Of a column that is declared, what it lacks.
+    declared = "id INT, at STRUCT<x INT>, many BIGINT[]"
+    assert types(tmp_path, registry, "AVRO", declared, ", schema.registry.subject = 'another'") == {
+        "at.y": None
+    }
 
 
 def test_E2_only_so_many_columns_are_taken_in_and_none_that_was_dropped() -> None:
@@ -109,3 +182,48 @@ def test_E2_only_so_many_columns_are_taken_in_and_none_that_was_dropped() -> Non
     assert to_take_in(source, found, properties | {TAKEN_IN: to_text(taken)}, 8) == ()
     many = {f"c{i}": FoundColumn("schema 1", "int") for i in range(MOST + 9)}
     assert len(to_take_in(source, many, {TAKEN_IN: to_text(taken)}, 7)) == MOST - 1
+    # What is inside counts.
+    wide = FoundColumn("schema 1", f"struct<{','.join(f'f{i}:int' for i in range(MOST - 2))}>")
+    taken = to_take_in(source, {"wide": wide, "one": many["c1"], "two": many["c2"]}, {}, 7)
+    assert [one.column for one in taken] == ["wide", "one"]
+
+
+def test_the_statements_name_only_what_can_be_added() -> None:
+    kinds = {
+        "Ref": "string",
+        "two words": "int",
+        "field 3 of 3": "string",
+        "_reason": "int",
+        "order": "bigint",
+    }
+    assert additions("TABLE", "my-table", kinds) == [
+        'ALTER TABLE "my-table" ADD COLUMN "Ref" VARCHAR',
+        'ALTER TABLE "my-table" ADD COLUMN "order" BIGINT',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (pa.dictionary(pa.int8(), pa.large_string()), "string"),
+        (pa.uint32(), "bigint"),
+        (pa.uint64(), None),
+        (pa.timestamp("us", "UTC"), "timestamp"),
+        (pa.timestamp("ns"), None),
+        (pa.duration("us"), None),
+        (pa.time64("us"), None),
+        (pa.list_(pa.null()), None),
+        (pa.decimal128(38, 10), "decimal(38,10)"),
+        (pa.decimal256(50, 2), None),
+        (pa.map_(pa.string(), pa.list_(pa.date32())), "map<string,array<date>>"),
+        (pa.map_(pa.int32(), pa.int32()), None),
+        (pa.struct([("a", pa.struct([("b", pa.float16())]))]), "struct<a:struct<b:float>>"),
+        (pa.struct([("two words", pa.int32())]), None),
+        (pa.struct([("a:b", pa.int32())]), None),
+        (pa.struct([("a", pa.int32()), ("A", pa.int32())]), None),
+        (pa.struct([]), None),
+        (pa.struct([(f"f{i}", pa.int32()) for i in range(300)]), None),
+    ],
+)
+def test_the_types_of_parquet_that_a_column_has(kind: pa.DataType, expected: str | None) -> None:
+    assert spark_type(kind) == expected

@@ -42,9 +42,13 @@ def undeclared_in(plan: BatchPlan, relation: Relation) -> dict[str, FoundColumn]
         # (A plan of an earlier release has the names alone.)
         types = unit.get("undeclared") or {}
         for name in types:
-            if relation.column(name) is None:
-                before, kind = found.get(name), types[name] if isinstance(types, dict) else None
+            before, kind = found.get(name), types[name] if isinstance(types, dict) else None
+            column = relation.column(name)
+            if column is None:
                 found[name] = FoundColumn(unit["path"], kind if before is None else _both(before.type, kind))
+            elif column.taken_in and _both(column.type, kind) != column.type:
+                # What does not fit into it is NULL, and is not silent.
+                found[name] = FoundColumn(unit["path"])
     return found
 
 

@@ -149,11 +149,28 @@ class KafkaConnector(Connector):
         if not plan.crashed and supports(self._relation) and self._turns.ours():
             reader = json_reader(self._relation, plan.arrived, limits_of(self._project))
             refused, direct = partial(self._refused, plan), self._messages.direct(plan, reader)
-            return BatchRows(refused, ("_offset",), numbering=False, aligned=True, direct=direct)
+            return BatchRows(
+                refused,
+                ("_offset",),
+                numbering=False,
+                aligned=True,
+                direct=direct,
+                undeclared=self._reported(),
+            )
         frame = self._decoded(self._messages.gathered(plan), plan)
-        # (The registry was asked just now, for the decoder.)
-        undeclared = new_fields(self._relation, self._project, asks=False)
-        return BatchRows(lambda: frame, ("_offset",), numbering=False, aligned=True, undeclared=undeclared)
+        return BatchRows(
+            lambda: frame, ("_offset",), numbering=False, aligned=True, undeclared=self._reported()
+        )
+
+    def _reported(self) -> Mapping[str, FoundColumn]:
+        """Once the batch has a decoder: for one of AVRO or PROTOBUF the registry was asked just now."""
+        if self._relation.format is None or self._relation.format.encode != "json":
+            return new_fields(self._relation, self._project, asks=False)
+        try:
+            return new_fields(self._relation, self._project)
+        except TidegateError:
+            # JSON can be read without it.
+            return {}
 
     def undeclared(self, plan: BatchPlan) -> Mapping[str, FoundColumn]:
         return new_fields(self._relation, self._project) if plan.units else {}

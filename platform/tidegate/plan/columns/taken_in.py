@@ -20,7 +20,8 @@ from tidegate.sql.dialect.types import display
 
 #: Table property of a log.
 TAKEN_IN = "tidegate.taken-in"
-#: Columns that one source takes in at most: who writes the input does not decide how wide a table becomes (X2).
+#: Columns that one source takes in at most, with the fields inside of them: who writes the input does not decide how
+#: wide a table becomes (X2).
 MOST = 500
 #: Names that a sentence spells out.
 _SPELLED = 5
@@ -80,11 +81,22 @@ def to_take_in(
     }
     new: list[TakenIn] = []
     for name, column in found.items():
-        if column.type is None or name.casefold() in there or is_reserved(name) or not _NAME.fullmatch(name):
+        if column.type is None or name.casefold() in there or not can_be_a_column(name):
             continue
         there.add(name.casefold())
-        new.append(TakenIn(name, column.type, column.where, epoch))
-    return tuple(new[: max(MOST - len(known), 0)])
+        if sum(map(_width, [*(one.type for one in (*known, *new)), column.type])) <= MOST:
+            new.append(TakenIn(name, column.type, column.where, epoch))
+    return tuple(new)
+
+
+def can_be_a_column(name: str) -> bool:
+    """Whether a name of the input can be one of the log; others are reported only."""
+    return _NAME.fullmatch(name) is not None and not is_reserved(name)
+
+
+def _width(kind: str) -> int:
+    """Columns that a file has for one of this type: itself, and each field inside."""
+    return 1 + kind.count(":")
 
 
 def types_taken_in(properties: Mapping[str, str]) -> dict[str, str]:
@@ -116,7 +128,12 @@ def adopted(
     """What of the columns that were taken in is declared by columns that a definition adds, by their names there; and
     why some can't be."""
     by_name = {one.column.casefold(): one for one in columns}
-    pairs = {c.name: (c, by_name[c.name.casefold()]) for c in added if c.name.casefold() in by_name}
+    pairs = {
+        c.name: (c, by_name[name])
+        for c in added
+        for name in [(c.renamed_from or "").casefold(), c.name.casefold()]
+        if name in by_name
+    }
     problems = [text for c, was in pairs.values() if (text := _undeclarable(c, was)) is not None]
     return {name: was for name, (_, was) in pairs.items()}, problems
 
@@ -128,5 +145,16 @@ def _undeclarable(column: CatalogColumn, was: TakenIn) -> str | None:
         return None
     return (
         f'column "{column.name}" was taken in as {display(was.type)} and is declared as {display(column.type)}, which '
-        f"can't hold all of it: declare it as {display(was.type)}"
+        f"can't hold all of it: declare it as {display(was.type)}, and compute the other type from it in a column of "
+        "its own: name TYPE AS …"
     )
+
+
+def additions(relation: str, name: str, types: Mapping[str, str]) -> list[str]:
+    """The statements that would take the first columns in. `relation`: SOURCE or TABLE; `types`: by name, Spark types.
+    Driver side."""
+    kinds = {column: kind for column, kind in types.items() if can_be_a_column(column)}
+    return [
+        f'ALTER {relation} "{name}" ADD COLUMN "{column}" {display(kind)}'
+        for column, kind in list(kinds.items())[:_SPELLED]
+    ]

@@ -46,10 +46,9 @@ def and_undeclared(
     new = [name for name in columns if name not in known][: _NAMES - len(known)]
     kept = {name: columns[name].where if name in columns else where for name, where in known.items()}
     kept |= {name: columns[name].where for name in new}
-    said = {
-        name: kind for name, found in columns.items() if name in kept and (kind := found.type) is not None
-    }
-    return Undeclared(kept, at, {**types, **said})
+    # (What is of another type now is of none that can be said.)
+    said = {name: columns[name].type if name in columns else types.get(name) for name in kept}
+    return Undeclared(kept, at, {name: kind for name, kind in said.items() if kind is not None})
 
 
 def and_declared(before: Undeclared | None, names: Iterable[str]) -> Undeclared | None:
@@ -74,18 +73,3 @@ def undeclared_text(columns: Mapping[str, str]) -> str:
     rest = len(columns) - len(spelled)
     more = f" and {rest:,} more" if rest else ""
     return f"the input has columns that are not declared, and that are not read: {', '.join(spelled)}{more}"
-
-
-def additions(source: str, types: Mapping[str, str]) -> list[str]:
-    """The statements that would take the first columns in. `types`: by name, Spark types. Driver side."""
-    from tidegate.sql.dialect.types import display
-
-    return [
-        f"ALTER SOURCE {_written(source)} ADD COLUMN {_written(name)} {display(kind)}"
-        for name, kind in list(types.items())[:_SPELLED]
-    ]
-
-
-def _written(name: str) -> str:
-    """As a statement names it."""
-    return name if name.isidentifier() and name == name.lower() else '"' + name.replace('"', '""') + '"'

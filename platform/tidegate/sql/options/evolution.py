@@ -17,8 +17,6 @@ def evolution_problem(connector: ConnectorOptions, form: Format, has_key: bool) 
     if has_key:
         message = f"{NAME} 'add' is for sources and tables without a PRIMARY KEY"
         return Problem("TG404", NAME, message, "leave it out: new columns are reported, and ALTER adds them")
-    if form.encode == "json" and REGISTRY in form.options:
-        return None
     if form.encode in ("avro", "protobuf"):
         if REGISTRY in form.options and LOCATION not in form.options:
             return None
@@ -29,5 +27,5 @@ def evolution_problem(connector: ConnectorOptions, form: Format, has_key: bool) 
     if form.encode in _NAMED and form.options.get("without_header") != "true":
         return None
     message = f"{NAME} 'add' needs an input that names its columns"
-    hint = f"files of PARQUET, or of CSV with a header; messages of AVRO, PROTOBUF or JSON with {REGISTRY}"
+    hint = f"files of PARQUET, or of CSV with a header; messages of AVRO or PROTOBUF with {REGISTRY}"
     return Problem("TG404", NAME, message, hint)

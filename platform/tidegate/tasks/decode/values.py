@@ -67,13 +67,14 @@ class Left(Exception):
 @dataclass(frozen=True)
 class DeclaredColumn:
     """A declared column. `type`: Spark's; `wants`: as SQL writes it; `formatted`: its times are written by a
-    `timestamp_format`; `required`: a row in which it is NULL is rejected."""
+    `timestamp_format`; `required`: a row in which it is NULL is rejected; `optional`: it was taken in."""
 
     name: str
     type: str
     wants: str
     formatted: bool = False
     required: bool = False
+    optional: bool = False
 
     @property
     def arrow(self) -> pa.DataType | None:

@@ -20,6 +20,7 @@ from tidegate.tasks.decode.opening import DAMAGED, SUFFIXES, still_there
 from tidegate.tasks.decode.text.files import CsvFiles
 from tidegate.tasks.decode.text.json_members import undeclared_members
 from tidegate.tasks.parquet.chunks import RowGroup, footer_of
+from tidegate.tasks.parquet.column_types import spark_type
 from tidegate.tasks.parquet.parquet import (
     open_file,
     partition_names,
@@ -115,7 +116,7 @@ class Looker:
                 wanted = {name.casefold() for name in self.wanted}
                 types = {f.name: f.type for f in file.schema_arrow if f.name.casefold() not in wanted}
                 undeclared = {
-                    readable([name])[0]: _spark_type(kind) for name, kind in list(types.items())[:MOST_NAMES]
+                    readable([name])[0]: spark_type(kind) for name, kind in list(types.items())[:MOST_NAMES]
                 }
                 unread = self.layout is not None and ranges is None
                 return FileLook(
@@ -178,19 +179,6 @@ class Looker:
                 low, high = chunk.low, chunk.high
             _widen(found, partition_names(values)[0].as_py(), low, high)
         return True
-
-
-def _spark_type(kind: pa.DataType | None) -> str | None:
-    """The Spark type that has all values of an Arrow type; None if there is none."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import from_arrow_type
-
-    if kind is None or pa.types.is_null(kind):
-        return None
-    try:
-        return from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString()
-    except PySparkException:
-        return None
 
 
 def _surely_read(schema: pa.Schema, column: Wanted) -> bool:

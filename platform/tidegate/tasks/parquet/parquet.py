@@ -202,9 +202,9 @@ class OpenParquetFile:
         self._places = {w.name: find(names, w.name) for w in wanted}
         folders = of_folders(path)
         self._constants = {
-            w.name: constant(w.type, folders.get(folded, NULL_FOLDER) if w.optional else folders[folded])
+            w.name: constant(w.type, NULL_FOLDER if w.optional else folders[w.name.casefold()])
             for w in wanted
-            if self._places[w.name] is None and (folded := w.name.casefold())
+            if self._places[w.name] is None
         }
         self._names = [names[i] for i in self._places.values() if i is not None and i != TWICE]
         # Of those that differ by case only no value is read, and all of them stand in the raw text.
@@ -315,7 +315,7 @@ class OpenParquetFile:
             columns[column.name] = array
             if column.required and array.null_count:
                 incomplete |= np.asarray(array.is_null())
-            if misfits is not None:
+            if misfits is not None and not column.optional:
                 # The first column that does not fit is named.
                 reason = twice(column.name) if place == TWICE else column.misfit
                 why = pc.if_else(pc.and_(pa.array(misfits), why.is_null()), reason, why)

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from tidegate.tasks.decode.binary.messages import (
     Convert,
     Incompatible,
     Undecodable,
+    filling,
     is_binary,
     is_boolean,
     is_date,
@@ -34,7 +36,6 @@ from tidegate.tasks.decode.binary.messages import (
     is_string,
     list_of,
     map_of,
-    naming,
     number,
     same,
     time,
@@ -180,10 +181,11 @@ def avro_version(schema: Schema, columns: tuple[Wanted, ...], limits: Limits = S
     found: list[tuple[str, Convert] | None] = []
     for column in columns:
         entry = fields.get(column.name.casefold())
-        with naming(column):
-            found.append(
-                None if entry is None else (entry["name"], _convert(entry["type"], column.type, named))
-            )
+        if entry is None:
+            found.append(None)
+            continue
+        convert = filling(column, partial(_convert, entry["type"], column.type, named))
+        found.append(None if convert is None else (entry["name"], convert))
     try:
         return AvroVersion(bare, found, walk=Walk.of(bare, bare_named, limits))
     except (TypeError, AttributeError, LookupError) as error:
@@ -251,12 +253,11 @@ _PLAIN: dict[str, Callable[[pa.DataType], Convert]] = {
 
 def _logical(kind: Mapping[str, Any], name: str, target: pa.DataType) -> Convert | None:
     """None where the logical type does not change what the value is."""
-    logical = str(kind["logicalType"])
-    unit = logical.rpartition("-")[2]
+    logical, what = logical_base(kind, name), kind["logicalType"]
     if logical == "date":
         return is_date(target)
-    if logical.startswith(("timestamp-", "local-timestamp-")) and unit in _TIMES:
-        return time(*_TIMES[unit], what=f"a {logical}")(target)
+    if logical in ("timestamp", "local-timestamp"):
+        return time(*_TIMES[what.rpartition("-")[2]], what=f"a {what}")(target)
     if logical == "decimal":
         is_decimal(target)
         scale = int(kind.get("scale", 0))
@@ -265,6 +266,19 @@ def _logical(kind: Mapping[str, Any], name: str, target: pa.DataType) -> Convert
         is_string(target)
         return (lambda value: str(uuid.UUID(bytes=value))) if name == "fixed" else same
     return None
+
+
+#: Logical types, and the types that may have them. (On any other, the specification says, they are to be ignored.)
+_BASES = {"date": ("int",), "decimal": ("bytes", "fixed"), "uuid": ("string", "fixed")}
+_BASES |= {f"{kind}timestamp-{unit}": ("long",) for kind in ("", "local-") for unit in _TIMES}
+
+
+def logical_base(kind: Mapping[str, Any], name: str) -> str | None:
+    """The logical type of a type `name`, without the unit of a time; None if it has none that means anything."""
+    logical = kind.get("logicalType")
+    if not isinstance(logical, str) or name not in _BASES.get(logical, ()):
+        return None
+    return logical.rpartition("-")[0] or logical
 
 
 def _unscaled(value: bytes) -> int:

@@ -9,9 +9,8 @@ names the column, and touches no other message.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +27,7 @@ UNKNOWN_SCHEMA = "unknown_schema"
 _PART = 4 << 20
 
 Convert = Callable[[Any], Any]
+T = TypeVar("T")
 _NO_VALUE = (
     pa.ArrowInvalid,
     pa.ArrowTypeError,
@@ -52,12 +52,14 @@ class Incompatible(Exception):
     column: Wanted | None = None
 
 
-@contextmanager
-def naming(column: Wanted) -> Iterator[None]:
-    """Whatever field is incompatible here, this is its column."""
+def filling(column: Wanted, make: Callable[[], T]) -> T | None:
+    """What fills a column; None for one that was taken in, if nothing does: that is NULL then. Raises Incompatible with
+    the column."""
     try:
-        yield
+        return make()
     except Incompatible as error:
+        if column.optional:
+            return None
         problem = Incompatible(f'"{column.name}": the schema\'s field is {error}')
         problem.column = column
         raise problem from None
@@ -115,7 +117,7 @@ class DecodeTask:
         arrays = []
         for number, column in enumerate(self.columns):
             array, wrong = _array([row[number] for row in rows], column.type)
-            for index in wrong:
+            for index in () if column.optional else wrong:
                 # The first column that does not fit names the reason.
                 why[index] = why[index] or column.misfit
                 raw[index] = in_base64(values[index])

@@ -14,6 +14,7 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,13 +27,13 @@ from tidegate.tasks.decode.binary.messages import (
     Convert,
     Incompatible,
     Undecodable,
+    filling,
     is_binary,
     is_boolean,
     is_floating,
     is_string,
     list_of,
     map_of,
-    naming,
     number,
     same,
     unfit,
@@ -288,8 +289,7 @@ def protobuf_version(type_: Any, columns: tuple[Wanted, ...]) -> ProtobufVersion
     gets: list[Get | None] = []
     for column in columns:
         found = next((f for f in type_.fields if f.name.casefold() == column.name.casefold()), None)
-        with naming(column):
-            gets.append(None if found is None else _getter(found, column.type))
+        gets.append(None if found is None else filling(column, partial(_getter, found, column.type)))
     return ProtobufVersion(message_factory.GetMessageClass(type_), gets)
 
 

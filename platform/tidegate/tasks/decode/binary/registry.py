@@ -278,7 +278,13 @@ def registry_of(
             entry = registry.version(subject, version)
             if entry is not None:
                 known[version] = entry
-    return registry, dict(known[version] for version in sorted(known))
+    found: dict[int, Schema] = {}
+    for version in sorted(known):
+        number, schema = known[version]
+        # (One id may be several versions: its place is that of the newest.)
+        found.pop(number, None)
+        found[number] = schema
+    return registry, found
 
 
 def unframed(value: bytes) -> tuple[int, bytes] | None:

@@ -40,8 +40,8 @@ _NOT_READ = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowCapacityError
 @dataclass
 class JsonDecoder:
     """`insensitive`: names are compared without their case; `inside`: the names inside of targets' values then.
-    `folders`: what an object without a member has in the place of a target. `framed`: a message may begin with the id of
-    a registry's schema."""
+    `folders`: what an object without a member has in the place of a target. `framed`: a message may begin with the id
+    of a registry's schema."""
 
     targets: tuple[DeclaredColumn, ...]
     insensitive: bool = False
@@ -230,6 +230,7 @@ class CsvDecoder:
     null: str = ""
     limits: Limits = STANDARD
     folders: Constants = field(default_factory=dict)
+    framed: bool = False
     _regex: str | None = None
 
     def __post_init__(self) -> None:
@@ -325,7 +326,7 @@ def text_decoder(relation: Relation, limits: Limits = STANDARD) -> JsonDecoder |
     formatted = "timestamp_format" in options
     required = required_columns(relation)
     targets = tuple(
-        DeclaredColumn(c.name, c.type, display(c.type), formatted, c.name in required)
+        DeclaredColumn(c.name, c.type, display(c.type), formatted, c.name in required, c.taken_in)
         for c in stored_columns(relation)
     )
     if relation.format.encode == "json":

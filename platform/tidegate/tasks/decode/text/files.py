@@ -254,9 +254,10 @@ class CsvFiles(TextFiles):
             return []  # whoever reads it says what is wrong
         names = self._names(record)
         places, problem = by_name(names or [], self.decoder.targets)
-        if problem or not any(place is not None for place in places):
+        known = _declared(places, self.decoder.targets)
+        if problem or not known:
             return []
-        sure = 2 * sum(place is not None for place in places) > len(self.decoder.targets)
+        sure = 2 * known > sum(not target.optional for target in self.decoder.targets)
         rest = [(n, name) for n, name in enumerate(names or [], 1) if places[n - 1] is None and name]
         return [name if sure else f"field {n} of {len(places)}" for n, name in rest]
 
@@ -281,9 +282,14 @@ class CsvFiles(TextFiles):
         if names is None:
             return own, _NO_HEADER
         places, problem = by_name(names, own.targets)
-        if problem is None and not any(place is not None for place in places):
+        if problem is None and not _declared(places, own.targets):
             problem = _NO_COLUMN
         return CsvDecoder(own.targets, tuple(places), own.delimiter, own.null, own.limits, folders), problem
+
+
+def _declared(places: Iterable[int | None], targets: Sequence[DeclaredColumn]) -> int:
+    """How many fields of a header are declared columns. (What was taken in does not make a line a header.)"""
+    return sum(place is not None and not targets[place].optional for place in places)
 
 
 def by_name(names: list[str], targets: Sequence[DeclaredColumn]) -> tuple[list[int | None], str | None]:
@@ -292,9 +298,9 @@ def by_name(names: list[str], targets: Sequence[DeclaredColumn]) -> tuple[list[i
     places: list[int | None] = [None] * len(names)
     for place, target in enumerate(targets):
         found = find(names, target.name)
-        if found == TWICE:
+        if found == TWICE and not target.optional:
             return places, twice(target.name)
-        if found is not None:
+        if found is not None and found != TWICE:
             places[found] = place
     return places, None
 
