@@ -25,8 +25,8 @@ __all__ = ["session"]  # the fixture
 CHANGE = TableChange(
     dropped=("name",),
     renamed=(("id", "number"),),
-    widened=(("small", "bigint"),),
-    added=(("name", "bigint"), ("id", "decimal(5,2)")),
+    widened=((("small",), "bigint"),),
+    added=((("name",), "bigint"), (("id",), "decimal(5,2)")),
     order=("name", "number", "_open", "_window_end", "id", "small"),
     properties={"said": "yes"},
 )

@@ -11,7 +11,7 @@ from tidegate.evolve.differences import Evolution, pending
 from tidegate.iceberg.layout import log_columns, relation_identity
 from tidegate.iceberg.table_change import TableChange
 from tidegate.ingest.ingest import Log
-from tidegate.plan.columns.changes import CHANGES, ColumnStep, with_step
+from tidegate.plan.columns.changes import CHANGES, ColumnStep, inside, with_step
 from tidegate.plan.columns.taken_in import TAKEN_IN, taken_in, to_text, with_taken_in
 from tidegate.plan.events import DefinitionChanged, Event
 from tidegate.sql.catalog.objects import Relation
@@ -75,12 +75,17 @@ def _table_change(log: Log, relation: Relation, wanted: Evolution, facts: dict[s
     if text is None:
         return change
     names = [(one.column, name) for name, one in wanted.adopted.items() if one.column != name]
-    types = {name: kind for name, kind in change.added if name in wanted.adopted}
+    widened, added = list(change.widened), [one for one in change.added if one[0][0] not in wanted.adopted]
+    for path, kind in change.added:
+        if (was := wanted.adopted.get(path[0])) is not None:
+            wider, new = inside(path[0], was.type, kind)
+            widened += wider
+            added += new
     return replace(
         change,
         renamed=(*change.renamed, *names),
-        widened=(*change.widened, *((n, k) for n, k in types.items() if k != wanted.adopted[n].type)),
-        added=tuple((name, kind) for name, kind in change.added if name not in types),
+        widened=tuple(widened),
+        added=tuple(added),
         properties={**facts, TAKEN_IN: to_text(rest)},
         expected={TAKEN_IN: text},
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidegate.iceberg.layout import relation_identity
-from tidegate.plan.columns.changes import ColumnChange, described, is_wider
+from tidegate.plan.columns.changes import ColumnChange, described, holds
 from tidegate.plan.columns.taken_in import TAKEN_IN, TakenIn, adopted, taken_in
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, reads
@@ -167,7 +167,7 @@ def _ambiguous(dropped: list[CatalogColumn], added: list[CatalogColumn]) -> Iter
     """E2: what could be read as a rename, or as a drop and an addition, is refused until it is said."""
     for gone in dropped:
         for c in added:
-            if gone.type == c.type or is_wider(gone.type, c.type):
+            if holds(gone.type, c.type):
                 yield (
                     f'"{gone.name}" is gone and "{c.name}" is new. If the column was renamed, write: {c.name} '
                     f"{display(c.type)} RENAMED FROM {gone.name}. If it is another column, remove "
@@ -176,8 +176,14 @@ def _ambiguous(dropped: list[CatalogColumn], added: list[CatalogColumn]) -> Iter
 
 
 def _not_in_place(was: CatalogColumn, now: CatalogColumn) -> Iterator[str]:
-    if was.type != now.type and not is_wider(was.type, now.type):
-        yield f'column "{now.name}" was {display(was.type)} and is {display(now.type)}, which can\'t hold all of it'
+    if not holds(was.type, now.type):
+        nested = (
+            ": new fields stand behind the others" if "struct" in was.type and "struct" in now.type else ""
+        )
+        yield (
+            f'column "{now.name}" was {display(was.type)} and is {display(now.type)}, which can\'t hold all of '
+            f"it{nested}"
+        )
     if was.nullable and not now.nullable:
         yield f'column "{now.name}" becomes NOT NULL, but stored rows may have no value of it'
     if (was.generated and without_attempts(was.generated)) != (

@@ -11,19 +11,20 @@ from typing import Any
 from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import quote
 from tidegate.jvm.java import java_class
-from tidegate.plan.columns.changes import ColumnChange
+from tidegate.plan.columns.changes import ColumnChange, Place, inside
 
 
 @dataclass(frozen=True)
 class TableChange:
-    """Columns that go; (old, new name) of those that are renamed; (name, Spark type) of those that are widened and
-    added, by their new names; all names in their new `order`; table `properties` to set, and how the table has to have
-    some of them when the commit is made (`expected`; None: not at all), else it is TG502."""
+    """Columns that go; (old, new name) of those that are renamed; (path, Spark type) of what is widened and added, by
+    new names: a column's name, or that and names inside of its type; all names in their new `order`; table `properties`
+    to set, and how the table has to have some of them when the commit is made (`expected`; None: not at all), else it
+    is TG502."""
 
     dropped: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
-    widened: tuple[tuple[str, str], ...] = ()
-    added: tuple[tuple[str, str], ...] = ()
+    widened: tuple[Place, ...] = ()
+    added: tuple[Place, ...] = ()
     order: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     expected: Mapping[str, str | None] = field(default_factory=dict)
@@ -34,11 +35,16 @@ class TableChange:
     ) -> TableChange:
         """Of the columns of a source or table, as its definitions differ."""
 
-        def named(kind: str) -> tuple[tuple[str, str], ...]:
-            return tuple((c.column, c.to or "") for c in changes if c.kind == kind)
-
         dropped = tuple(c.column for c in changes if c.kind == "drop")
-        return cls(dropped, named("rename"), named("widen"), named("add"), tuple(order), properties)
+        renamed = tuple((c.column, c.to or "") for c in changes if c.kind == "rename")
+        added: list[Place] = [((c.column,), c.to or "") for c in changes if c.kind == "add"]
+        widened: list[Place] = []
+        for change in changes:
+            if change.kind == "widen":
+                wider, new = inside(change.column, change.was or "", change.to or "")
+                widened += wider
+                added += new
+        return cls(dropped, renamed, tuple(widened), tuple(added), tuple(order), properties)
 
 
 def change_table(jvm: Any, table: Any, change: TableChange, transaction: Any) -> None:
@@ -72,15 +78,16 @@ def _parts(jvm: Any, change: TableChange, names: list[str], transaction: Any) ->
         update, before = transaction.updateSchema(), {new: old for old, new in change.renamed}
         for old, new in change.renamed:
             update = update.renameColumn(old, new)
-        for name, kind in change.widened:
+        for (name, *rest), kind in change.widened:
             # By the name that it has before this update.
-            update = update.updateColumn(before.get(name, name), _iceberg_type(jvm, kind))
+            path = ".".join([before.get(name, name), *rest])
+            update = update.updateColumn(path, _iceberg_type(jvm, kind))
         yield update
     if change.added:
         update = transaction.updateSchema()
-        for name, kind in change.added:
+        for (*parent, name), kind in change.added:
             # (Without a parent a dot in a name would be refused.)
-            update = update.addColumn(None, name, _iceberg_type(jvm, kind))
+            update = update.addColumn(".".join(parent) or None, name, _iceberg_type(jvm, kind))
         yield update
     if list(change.order) != names and change.order:
         update = transaction.updateSchema().moveFirst(change.order[0])

@@ -38,7 +38,7 @@ def take_in_new(log: Log, connector: Connector, plan: BatchPlan) -> DefinitionCh
     text = to_text((*taken_in(before), *new))
     relation = with_taken_in(log.relation, text)
     change = TableChange(
-        added=tuple((one.column, one.type) for one in new),
+        added=tuple(((one.column,), one.type) for one in new),
         order=tuple(name for name, _ in log_columns(relation)),
         properties={TAKEN_IN: text},
         expected={TAKEN_IN: before},

@@ -26,11 +26,11 @@ def changed(transaction: Transaction, change: TableChange, spark: SparkSession) 
         before = {new: old for old, new in change.renamed}
         for old, new in change.renamed:
             update.rename_column(old, new)
-        for name, wider in change.widened:
-            update.update_column(before.get(name, name), kind(wider))
+        for (name, *rest), wider in change.widened:
+            update.update_column((before.get(name, name), *rest), kind(wider))
     with transaction.update_schema() as update:
-        for name, added in change.added:
-            update.add_column((name,), kind(added))
+        for path, added in change.added:
+            update.add_column(path, kind(added))
     with transaction.update_schema() as update:
         if change.order:
             update.move_first(change.order[0])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from tidegate.sql.dialect.types import display
+from tidegate.sql.dialect.types import SparkType, display, parse_ddl
 from tidegate.sql.views.named_columns import named_in
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ CHANGES, SEEN = "tidegate.changes", "tidegate.changes-seen"
 _WIDER = {"int": "bigint", "float": "double"}
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
+#: A path in a table (a column's name, and names inside of it), and a Spark type.
+Place = tuple[tuple[str, ...], str]
 Kind = Literal["drop", "rename", "widen", "relax", "add", "reorder"]
 
 
@@ -36,6 +38,47 @@ def is_wider(was: str, now: str) -> bool:
     if one is not None and other is not None:
         return int(one[1]) < int(other[1]) and one[2] == other[2]
     return _WIDER.get(was) == now
+
+
+def holds(was: str, now: str) -> bool:
+    """Whether a column of the second type has the values of one of the first: it is the same, a wider one (E3), or one
+    whose structs have more fields, behind those that they had (E2)."""
+    return _holds(parse_ddl(was), parse_ddl(now))
+
+
+def _holds(was: SparkType, now: SparkType) -> bool:
+    if was.name == "struct" and now.name == "struct":
+        return now.fields[: len(was.fields)] == was.fields and all(map(_holds, was.args, now.args))
+    if was.args and was.name == now.name:
+        return all(map(_holds, was.args, now.args))
+    return str(was) == str(now) or is_wider(str(was), str(now))
+
+
+def inside(name: str, was: str, now: str) -> tuple[list[Place], list[Place]]:
+    """How a column of the first type becomes one of the second, which `holds` it: what is widened, and what is added,
+    each with its path in the table and its Spark type."""
+    wider: list[Place] = []
+    new: list[Place] = []
+    _inside((name,), parse_ddl(was), parse_ddl(now), wider, new)
+    return wider, new
+
+
+#: As Iceberg calls what is in an array or a map.
+_ITEMS = {"array": ("element",), "map": ("key", "value")}
+
+
+def _inside(
+    path: tuple[str, ...], was: SparkType, now: SparkType, wider: list[Place], new: list[Place]
+) -> None:
+    if not was.args:
+        wider += [] if was == now else [(path, str(now))]
+        return
+    names = now.fields if now.name == "struct" else _ITEMS[now.name]
+    for place, (name, kind) in enumerate(zip(names, now.args, strict=True)):
+        if place < len(was.args):
+            _inside((*path, name), was.args[place], kind, wider, new)
+        else:
+            new.append(((*path, name), str(kind)))
 
 
 @dataclass(frozen=True)

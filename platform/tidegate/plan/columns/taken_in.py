@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
-from tidegate.plan.columns.changes import CHANGES, is_wider, steps
+from tidegate.plan.columns.changes import CHANGES, holds, steps
 from tidegate.plan.columns.undeclared import LENGTH, FoundColumn
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, is_reserved
 from tidegate.sql.dialect.types import display
@@ -141,7 +141,7 @@ def adopted(
 def _undeclarable(column: CatalogColumn, was: TakenIn) -> str | None:
     if column.generated is not None:
         return f'column "{column.name}" was taken in, and can\'t be a computed one: give that another name'
-    if column.type == was.type or is_wider(was.type, column.type):
+    if holds(was.type, column.type):
         return None
     return (
         f'column "{column.name}" was taken in as {display(was.type)} and is declared as {display(column.type)}, which '
