@@ -135,6 +135,12 @@ def adopted(
         if name in by_name
     }
     problems = [text for c, was in pairs.values() if (text := _undeclarable(c, was)) is not None]
+    names = [was.column for _, was in pairs.values()]
+    problems += [
+        f'"{name}", which was taken in, is declared by several columns'
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
     return {name: was for name, (_, was) in pairs.items()}, problems
 
 
