@@ -189,6 +189,14 @@ def test_E2_what_was_taken_in_is_declared_as_it_is_or_not_at_all(workbench: Work
             "page VARCHAR, old VARCHAR, other INT RENAMED FROM ref",
             "was taken in as VARCHAR and is declared as INT",
         ),
+        (
+            "page VARCHAR, old VARCHAR, ref VARCHAR, x VARCHAR RENAMED FROM ref",
+            "is declared by several columns",
+        ),
+        (
+            "page VARCHAR, old VARCHAR, other INT RENAMED FROM ref",
+            "was taken in as VARCHAR and is declared as INT",
+        ),
         ("page VARCHAR, old VARCHAR, ref VARCHAR NOT NULL", "is added as NOT NULL"),
     ):
         with pytest.raises(TidegateError, match="TG506") as caught:
