@@ -186,10 +186,6 @@ def test_E2_what_was_taken_in_is_declared_as_it_is_or_not_at_all(workbench: Work
         ("page VARCHAR, old VARCHAR, ref VARCHAR AS page || '!'", "can't be a computed one"),
         ("ref VARCHAR RENAMED FROM page, old VARCHAR", "a column of this name was taken in from the input"),
         (
-            "page VARCHAR, old VARCHAR, other INT RENAMED FROM ref",
-            "was taken in as VARCHAR and is declared as INT",
-        ),
-        (
             "page VARCHAR, old VARCHAR, ref VARCHAR, x VARCHAR RENAMED FROM ref",
             "is declared by several columns",
         ),
