@@ -22,11 +22,10 @@ PLANTED = (
         "E2",
         "A column that is renamed keeps its values.",
         "iceberg/table_change.py",
-        'dropped = tuple(c.column for c in changes if c.kind == "drop")\n'
-        '        return cls(dropped, named("rename"), named("widen"), named("add"), tuple(order), properties)',
-        'gone = tuple(c.column for c in changes if c.kind in ("drop", "rename"))\n'
-        '        came = tuple((c.to or "", "INT") for c in changes if c.kind == "rename")\n'
-        '        return cls(gone, (), named("widen"), named("add") + came, tuple(order), properties)',
+        "        return cls(dropped, renamed, tuple(widened), tuple(added), tuple(order), properties)",
+        "        gone = (*dropped, *(old for old, _ in renamed))\n"
+        '        came = tuple(((new,), "INT") for _, new in renamed)\n'
+        "        return cls(gone, (), tuple(widened), (*added, *came), tuple(order), properties)",
         "rename that is a drop",
     ),
     Planted(
