@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.conftest import Workbench
-from tidegate.audit.stored_files import VerifiedTable, own_tables, verify
+from tidegate.audit.stored_files import VerifiedTable, verify_all
 from tidegate.cli.main import app
 from tidegate.project import Project
 
@@ -32,8 +32,7 @@ def project(workbench: Workbench) -> Project:
 
 
 def verified(project: Project) -> dict[str, VerifiedTable]:
-    found = [verify(project.storage, table) for table in own_tables(project.storage, project.owner)]
-    return {one.name: one for one in found}
+    return {one.name: one for one in verify_all(project.storage, project.owner)}
 
 
 def data_file(project: Project) -> Path:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from tidegate.errors import TidegateError
 from tidegate.project.disk import trouble
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import CommittedTable, load_table, table_names
@@ -65,14 +66,38 @@ class VerifiedTable:
         return asdict(self) | {"ok": self.ok}
 
 
-def own_tables(storage: Storage, owner: Owner) -> list[CommittedTable]:
-    """The stored tables of a project's namespace that this owner has, or that have none. Raises TG620."""
-    found = []
-    for name in table_names(storage, storage.settings.namespace):
-        table = load_table(storage, name)
-        if table is not None and Owner.of_text(table.properties.get(OWNER)) in (None, owner):
-            found.append(table)
-    return found
+def verify_all(storage: Storage, owner: Owner) -> Iterator[VerifiedTable]:
+    """Look at all files of the stored tables of a project's namespace that this owner has, or that have none. A table
+    whose newest metadata can't be read, or that the catalog does not have, is a problem, too: a copy may have the
+    catalog of another moment. Raises TG620 if the catalog does not answer, TG624 as `verify`."""
+    namespace = storage.settings.namespace
+    names = table_names(storage, namespace)
+    for name in names:
+        try:
+            table = load_table(storage, name)
+        except TidegateError as error:
+            if error.code != "TG620":
+                raise
+            found = VerifiedTable(name)
+            found.add(FileProblem("the newest metadata", error.message))
+            yield found
+            continue
+        if table is not None and _is_of(table, owner):
+            yield verify(storage, table)
+    if storage.sqlite is None or storage.local_warehouse is None:
+        return
+    for metadata in sorted((storage.local_warehouse / namespace).glob("*/metadata")):
+        # (DROP removes the whole folder.)
+        if metadata.parent.name not in names and any(metadata.glob("*.metadata.json*")):
+            found = VerifiedTable(metadata.parent.name)
+            found.add(
+                FileProblem(str(metadata.parent), f"the catalog {storage.sqlite} does not have this table")
+            )
+            yield found
+
+
+def _is_of(table: CommittedTable, owner: Owner) -> bool:
+    return Owner.of_text(table.properties.get(OWNER)) in (None, owner)
 
 
 def verify(storage: Storage, table: CommittedTable) -> VerifiedTable:

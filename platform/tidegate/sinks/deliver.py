@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
 from tidegate.plan.sink_stages import SinkStage
 from tidegate.plan.stages import delivery_stages
@@ -21,7 +22,8 @@ from tidegate.sinks.upstream import Upstream
 from tidegate.sql.catalog.objects import Sink
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptions, IcebergSinkOptions
-from tidegate.store.positions import Position, deployment, deployment_file, last_deployment
+from tidegate.store.metadata import load_table
+from tidegate.store.positions import Position, deployment, deployment_file, final_keys, last_deployment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +46,8 @@ def deliver(context: Context, sink: Sink, notify: Callable[[Event], None] | None
         writer = open_sink(context, sink, notify)
         position = _position(writer, upstream)
         is_same = position.table == upstream.newest.table
+        if is_same:
+            _require_known(context, sink, upstream, position)
         if is_same and not upstream.has_news(position):
             return SinkReport(sink.name)
         if not is_same:
@@ -99,6 +103,24 @@ def _position(writer: SinkWriter, upstream: Upstream) -> Position:
         found = Position(upstream.newest.table, 0)
         writer.begin(found)
     return found
+
+
+def _require_known(context: Context, sink: Sink, upstream: Upstream, position: Position) -> None:
+    """TG542 for a sink that has delivered commits which its view or log does not have."""
+    if position.tick <= upstream.newest.tick and (
+        position.commit is None or position.commit in upstream.kept
+    ):
+        return
+    name = upstream.source.name
+    table = load_table(context.project.storage, name)
+    if position.has_left(table, final_keys(upstream.source)[0]):
+        raise TidegateError(
+            "TG542",
+            f'"{sink.name}" has delivered up to commit {position.tick} of "{name}", which does not have this commit: '
+            f"{name} and {sink.place} are of different times, for example because only one of them was restored from "
+            "a backup. Rows would be delivered twice, or be missing",
+            hint=f"restore both from the same backup; or DROP SINK {sink.name} and CREATE it again with a new place",
+        )
 
 
 def _delivered(

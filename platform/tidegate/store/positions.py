@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -15,12 +16,14 @@ from tidegate.project.storage import Storage
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
-from tidegate.store.metadata import load_table
+from tidegate.store.metadata import CommittedTable, load_table
 from tidegate.store.version import require_known
 
 _SUMMARY = "tidegate.delivered-"
 #: What the names of position files of Kafka sinks start with; behind it is the topic.
 KAFKA_POSITION = "kafka-"
+#: Names of files of a file sink (`sinks/filesystem.py`): version of the view, first and last commit, number.
+_FILE = re.compile(r"(?:v(?P<version>\d+)-)?\d{12}-(?P<last>\d{12})-\d{5}\.")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Position:
     upserts them (B2); `since`: the frontier where such a sink began, in ticks: windows that end beyond it are its own
     (None: all). `beyond`: the frontier up to which an earlier version of a view was delivered, so that of this one only
     what ends later is (E6; None: nothing was, or it is delivered anew).
+    `commit`: the id of the snapshot that commit `tick` was (None: of an earlier release).
     """
 
     table: str
@@ -41,6 +45,7 @@ class Position:
     amendments: int = 0
     since: int | None = None
     beyond: int | None = None
+    commit: int | None = None
 
     @property
     def edge(self) -> int | None:
@@ -57,6 +62,18 @@ class Position:
         facts = {f.name: getattr(self, f.name) for f in fields(self)}
         return {f"{_SUMMARY}{name}": str(value) for name, value in facts.items() if value is not None}
 
+    def has_left(self, table: CommittedTable | None, tick_key: str) -> bool:
+        """Whether this was delivered of commits that the table does not have: it is of an earlier time, restored from a
+        backup, say. `tick_key`: where its commits have their number. (Unknown where they have expired: no.)"""
+        if table is not None and table.uuid != self.table:
+            return False
+        ticks = [] if table is None else [one.integer(tick_key) or 0 for one in table.commits]
+        if self.tick > max(ticks, default=0):
+            return True
+        # Commits expire from the oldest on: where an older one is there, so would this one be.
+        known = () if table is None else (one.snapshot_id for one in table.commits)
+        return self.commit is not None and min(ticks, default=0) < self.tick and self.commit not in known
+
     @classmethod
     def of_summary(cls, summary: Mapping[str, str]) -> Position | None:
         """None where the snapshot is not a delivery."""
@@ -70,7 +87,7 @@ class Position:
     def of_document(cls, document: Mapping[str, Any]) -> Position:
         """From a position file; what else is in it is its connector's."""
         # One of an earlier version knows nothing of amendments.
-        known = {"amendments": 0, "since": None, "beyond": None, **document}
+        known = {"amendments": 0, "since": None, "beyond": None, "commit": None, **document}
         return cls(**{f.name: known[f.name] for f in fields(cls)})
 
 
@@ -142,6 +159,33 @@ def read_position(storage: Storage, sink: Sink) -> tuple[Position, str] | None:
         return Position.of_document(found[0]), _iso(found[1])
     except KeyError as error:
         raise _unreadable(what, error) from None
+
+
+def files_beyond(storage: Storage, sink: Sink) -> str | None:
+    """The first file in the folder of a file sink that is of commits behind its position, and of no delivery that is to
+    be finished. None for other sinks. Raises TG620."""
+    if not isinstance(sink.connector, FilesystemSinkOptions):
+        return None
+    found = _document(storage, position_file(storage, sink), f'the position of sink "{sink.name}"')
+    if found is None:
+        return None
+    position = Position.of_document(found[0])
+    pending = found[0].get("pending") or {}
+    reached = (_number_of_version(position), max(position.tick, pending.get("tick", 0)))
+    from pyarrow.fs import FileSelector
+
+    filesystem, folder = storage.filesystem(sink.connector.path)
+    names = sorted(info.base_name for info in filesystem.get_file_info(FileSelector(folder)))
+    for name in names:
+        file = _FILE.match(name)
+        if file is not None and (int(file["version"] or 1), int(file["last"])) > reached:
+            return f"{folder}/{name}"
+    return None
+
+
+def _number_of_version(position: Position) -> int:
+    """That names of files begin with, of the second version of a view and later ones."""
+    return int(position.table.partition("/")[2] or 1)
 
 
 def _document(storage: Storage, uri: str, what: str) -> tuple[dict[str, Any], float] | None:

@@ -69,6 +69,16 @@ def names(file: Path, namespace: str) -> list[str]:
     ]
 
 
+def copy(file: Path, target: Path) -> dict[tuple[str, str], str]:
+    """Copy the catalog as it is at one moment, with commits that are in its write-ahead log only. Where the newest
+    metadata are of all tables in the copy, by namespace and name. Raises TG620."""
+    with _open(file, "ro") as database, _open(target, "rwc") as copied:
+        database.backup(copied)
+        question = "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables"
+        rows = copied.execute(f"{question} WHERE metadata_location IS NOT NULL")
+        return {(str(namespace), str(name)): str(where) for namespace, name, where in rows}
+
+
 def register(file: Path, namespace: str, name: str, where: str, is_older: Callable[[str], bool]) -> bool:
     """Make a metadata file the newest one of a table: of one that is not in the catalog, or whose newest one there
     `is_older`. False if it is that already.
