@@ -86,6 +86,7 @@ class _Copy:
         self._project, self._warehouse, self._catalog = project, warehouse, catalog
         self._target, self._into = target, target / "warehouse"
         self._wanted: set[Path] = set()
+        self._sizes: dict[Path, int] = {}
         self._done = Backup(str(target))
 
     def made(self) -> Backup:
@@ -112,6 +113,7 @@ class _Copy:
         os.replace(new, catalog)
         self._wanted.add(catalog)
         _remove_others(self._into, self._wanted, self._into / "_streams")
+        self._done.files, self._done.bytes = len(self._sizes), sum(self._sizes.values())
         return self._done
 
     # -- tables ------------------------------------------------------------------------------------------------
@@ -177,8 +179,7 @@ class _Copy:
         except FileNotFoundError:
             if there is None:
                 raise
-        self._done.files += 1
-        self._done.bytes += into.stat().st_size
+        self._sizes[into] = into.stat().st_size
 
     # -- beside the tables -------------------------------------------------------------------------------------
 
@@ -216,10 +217,14 @@ class _Copy:
             before, wanted = _content(position), set()
             with suppress(FileNotFoundError):
                 # What is staged is renamed into place: it is found here or there.
-                for path in [*_files(position.parent), *_files(folder)]:
+                for path in dict.fromkeys([*_files(position.parent), *_files(folder)]):
                     wanted.add(into / path.relative_to(folder))
                     self._copy(path, into / path.relative_to(folder))
                 if _content(position) == before:
+                    # (Files of a try before may be in other places by now.)
+                    gone = [path for path in self._sizes if path.is_relative_to(into) and path not in wanted]
+                    for path in gone:
+                        del self._sizes[path]
                     _remove_others(into, wanted)
                     return
         raise TidegateError("TG620", f"{folder} changes faster than it can be copied", hint="try again")

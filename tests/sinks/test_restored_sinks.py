@@ -1,0 +1,136 @@
+"""Tables that were restored without the folder of their sink, or the folder without them: nothing is delivered that
+would be there twice, or be missing, and `tidegate verify` finds it (R2)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.conftest import Workbench
+from tests.sinks.made import FILES, TABLE, VIEW, delivered, insert, starts
+from tidegate.cli.main import app
+from tidegate.errors import TidegateError
+from tidegate.store.metadata import CommittedTable, StoredCommit
+from tidegate.store.positions import Position
+
+if TYPE_CHECKING:
+    from tidegate.session.session import Session
+
+pytestmark = pytest.mark.runner("inprocess")
+
+SINKS = "".join(
+    f"CREATE SINK {name} FROM {of} {FILES.format('JSON').replace('out', name)};\n"
+    for name, of in (("s", "v"), ("logged", "t"))
+)
+
+
+class Restored:
+    """A project, and a copy of its tables and of the sinks' folders after the first of two deliveries."""
+
+    def __init__(self, workbench: Workbench, copies: Path) -> None:
+        self.root, self._copies, self._workbench = workbench.root, copies, workbench
+        workbench.assets(all=f"{TABLE}\n{VIEW} EMIT ON WINDOW CLOSE;\n{SINKS}")
+        session = workbench.session()
+        insert(session, 1, 12)
+        session.execute("FLUSH")
+        for name in (".tidegate/warehouse", "s", "logged"):
+            shutil.copytree(self.root / name, copies / name)
+        insert(session, 25, 26)
+        session.execute("FLUSH")
+
+    def restore(self, *names: str) -> Session:
+        for name in names:
+            shutil.rmtree(self.root / name)
+            shutil.copytree(self._copies / name, self.root / name)
+        return self._workbench.session()
+
+    def verify(self) -> tuple[int, dict[str, str]]:
+        done = CliRunner().invoke(app, ["--project", str(self.root), "--json", "verify", "--files"])
+        return done.exit_code, json.loads(done.stdout)["sinks"]
+
+
+@pytest.fixture
+def restored(workbench: Workbench, tmp_path: Path) -> Restored:
+    return Restored(workbench, tmp_path / "copies")
+
+
+def test_R2_a_sink_that_has_delivered_what_is_not_stored_is_found_and_refuses(restored: Restored) -> None:
+    assert restored.verify() == (0, {})
+    session = restored.restore(".tidegate/warehouse")
+    code, problems = restored.verify()
+    assert (code, problems.keys()) == (1, {"s", "logged"})
+    assert problems["s"].startswith(
+        "it has delivered up to commit 2 of v, which does not have this commit: s and"
+    )
+    for name in ("s", "logged"):
+        with pytest.raises(TidegateError) as caught:
+            session.run([name])
+        assert (caught.value.code, "from the same backup" in str(caught.value.hint)) == ("TG542", True)
+
+
+def test_R2_it_refuses_as_well_when_its_view_has_as_many_commits_again(restored: Restored) -> None:
+    """Commit 2 is another one than the one that it has delivered."""
+    session = restored.restore(".tidegate/warehouse")
+    for minute in (47, 59):
+        insert(session, minute)
+        with pytest.raises(TidegateError) as caught:
+            session.execute("FLUSH")
+        assert caught.value.code == "TG542"
+    assert restored.verify()[1].keys() == {"s", "logged"}
+    assert starts(delivered(restored.root / "s")) == ["10:00", "10:10"]
+
+
+def test_R2_a_position_that_is_older_than_its_files_is_found(restored: Restored) -> None:
+    newest = restored.root / "s" / "_tidegate" / "position.json"
+    shutil.copy2(restored.root.parent / "copies" / "s" / "_tidegate" / "position.json", newest)
+    code, problems = restored.verify()
+    assert (code, problems.keys()) == (1, {"s"})
+    assert problems["s"].endswith(
+        "000000000002-000000000002-00000.jsonl is of a delivery that its position does not know"
+    )
+
+
+def test_R2_what_is_restored_together_goes_on_with_every_row_once(restored: Restored) -> None:
+    session = restored.restore(".tidegate/warehouse", "s", "logged")
+    assert restored.verify() == (0, {})
+    # (Rows of INSERT after the copy are gone.)
+    insert(session, 33, 47)
+    session.execute("FLUSH")
+    assert starts(delivered(restored.root / "s")) == ["10:00", "10:10", "10:30"]
+    assert [row["n"] for row in delivered(restored.root / "logged")] == [1, 12, 33, 47]
+    assert restored.verify() == (0, {})
+
+
+def test_R2_a_commit_that_has_expired_is_not_missed() -> None:
+    """Where no commit before it is known any more, it may have expired, too."""
+
+    def table(*ticks: int) -> CommittedTable:
+        commits = tuple(StoredCommit(100 + tick, 0, {"tidegate.tick": str(tick)}) for tick in ticks)
+        newest = commits[0]
+        return CommittedTable(
+            "v", "", "", (), {}, newest.summary, newest.snapshot_id, 0, newest.snapshot_id, "life", commits
+        )
+
+    def left(position: Position, *ticks: int) -> bool:
+        return position.has_left(table(*ticks), "tidegate.tick")
+
+    here, elsewhere = Position("life", 3, commit=103), Position("life", 3, commit=999)
+    assert not left(here, 5, 4, 3, 2)
+    assert left(elsewhere, 5, 4, 3, 2)
+    assert not left(elsewhere, 5, 4)
+    assert not left(elsewhere, 3)
+    assert left(here, 2)
+    assert not left(Position("life", 3), 5, 4, 3, 2)
+    assert not left(Position("another", 3, commit=999), 5, 4, 3, 2)
+    assert here.has_left(None, "tidegate.tick")
+
+
+@pytest.mark.parametrize("known", [None, 7])
+def test_R2_a_position_of_an_earlier_release_knows_no_commit(known: int | None) -> None:
+    document = {"table": "t", "tick": 3, "total": 40, "skipped": 0}
+    assert Position.of_document(document | ({} if known is None else {"commit": known})).commit == known
