@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.conftest import Workbench
+from tests.maintenance.restoring import stored
 from tidegate.cli.main import app
 from tidegate.errors import TidegateError
 from tidegate.maintenance import backup
@@ -88,11 +89,11 @@ def test_R2_a_copy_has_all_files_that_are_named_and_is_replaced_as_a_whole(
     assert 0 < second.copied < second.files
     assert "warehouse/main/gone/old.parquet" not in files(copy)
     assert not [name for name in files(copy) if name.endswith((".part", ".new", "-wal"))]
-    before = session.execute("SELECT * FROM v ORDER BY window_end").rows()
+    before = stored(project.root, "v", "window_end", "n")
     insert(session, 3)
     restored(project, copy)
     assert verify(project) == (0, {}, {})
-    assert session.execute("SELECT * FROM v ORDER BY window_end").rows() == before
+    assert stored(project.root, "v", "window_end", "n") == before
     assert (files(copy / "sinks" / "s"), len(before)) == (files(project.root / "out"), 2)
 
 

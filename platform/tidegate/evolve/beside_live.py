@@ -61,7 +61,7 @@ def taken_up(context: Context, before: Relation, live: Live, location: Location 
     if not refusals:
         return
     project.save_definition(before.name, before.definition)
-    # What it has refused is not there any more; status and alerts would go on about it.
+    # What it has refused is not there any more; status and alerts would still name it.
     with suppress(TidegateError):
         ask_to_reload(project.state_dir, project.env_name, live, _READ_SECONDS)
     raise TidegateError(
