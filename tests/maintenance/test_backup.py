@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from tests.conftest import Workbench
 from tests.maintenance.restoring import stored
+from tidegate.audit import backup
+from tidegate.audit.backup import back_up
 from tidegate.cli.main import app
 from tidegate.errors import TidegateError
-from tidegate.maintenance import backup
-from tidegate.maintenance.backup import back_up
 from tidegate.project import Project
 from tidegate.store import sqlite_catalog
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError, text_of
 from tidegate.iceberg.layout import relation_identity
 from tidegate.store.metadata import load_table
-from tidegate.store.reload_request import ask_to_reload
-from tidegate.store.writers import LiveRecord, is_here, running
+from tidegate.store.writers import LiveRecord, ask_to_reload, is_here, running
 
 if TYPE_CHECKING:
     from tidegate.errors import Location

@@ -25,7 +25,7 @@ def backup(
 
     Example: tidegate backup /backup/shop
     """
-    from tidegate.maintenance.backup import back_up
+    from tidegate.audit.backup import back_up
     from tidegate.wording import counted
 
     done = back_up(call.project(), target.expanduser().absolute())

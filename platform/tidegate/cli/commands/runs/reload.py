@@ -36,8 +36,7 @@ def reload(call: Invocation, timeout: _Timeout = "60s") -> int:  # type: ignore[
     Exit codes: 0 the definitions are taken up, 1 live mode refuses them, 2 a file has an error, or live mode does not
     run.
     """
-    from tidegate.store.reload_request import ask_to_reload
-    from tidegate.store.writers import running
+    from tidegate.store.writers import ask_to_reload, running
 
     project = call.project()
     project.catalog()
