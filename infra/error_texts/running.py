@@ -272,7 +272,8 @@ RUNNING: dict[str, tuple[str, str]] = {
     ),
     "TG573": (
         "An erasure of rows of the same source was interrupted, and was not finished since then. Its rows may still be "
-        "in earlier snapshots.",
+        "in earlier snapshots. Or `tidegate backup` was started while an erasure is under way, or is not finished: a "
+        "copy could have the rows, without the record that they have to be erased.",
         "Finish it with `tidegate erase SOURCE --resume`, and then run the command again.",
     ),
     "TG561": (

@@ -89,7 +89,7 @@ def test_a_file_of_the_same_length_is_read(project: Project) -> None:
     assert problems(project) == [(file.name, "it has 3 rows instead of 1")]
 
 
-@pytest.mark.parametrize("pattern", ["snap-*.avro", "*-m0.avro", "v1.metadata.json"])
+@pytest.mark.parametrize("pattern", ["snap-*.avro", "*-m0.avro"])
 def test_a_missing_file_of_metadata_is_found(project: Project, pattern: str) -> None:
     folder = Path(project.storage.filesystem(project.storage.table_uri("t"))[1], "metadata")
     file = min(folder.glob(pattern), key=lambda one: one.stat().st_mtime_ns)

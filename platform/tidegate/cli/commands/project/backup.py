@@ -14,14 +14,18 @@ from tidegate.cli.invocation import Invocation, guarded
 @guarded
 def backup(
     call: Invocation,
-    target: Annotated[Path, typer.Argument(help="Folder of the copy; an earlier copy there is replaced.")],
+    target: Annotated[
+        Path,
+        typer.Argument(help="Folder for the copy, new, empty, or with an earlier copy, which is replaced."),
+    ],
 ) -> int:
     """Copy everything that an environment has stored into a folder, as of one moment. Runs and live mode can write
     meanwhile.
 
-    The folder then has the tables with their catalog (warehouse), definitions that were made in the shell (definitions)
-    and what sinks have delivered into folders (sinks). Files that an earlier copy there has are not copied again. It
-    needs a catalog in SQLite, and starts no JVM.
+    The folder then has a folder copy with the tables and their catalog (warehouse), definitions that were made in the
+    shell (definitions) and what sinks have delivered into folders (sinks). An earlier copy there is replaced when the
+    new one is whole, and its files are not copied again. Recordings (_replay) are not copied, since they can be made
+    again, and sinks on object storage neither. It needs a catalog in SQLite, and starts no JVM.
 
     Example: tidegate backup /backup/shop
     """
