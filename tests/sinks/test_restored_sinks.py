@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -15,8 +15,10 @@ from tests.conftest import Workbench
 from tests.sinks.made import FILES, TABLE, VIEW, delivered, insert, starts
 from tidegate.cli.main import app
 from tidegate.errors import TidegateError
+from tidegate.plan.versions import HIGHEST
+from tidegate.project import Project, Storage
 from tidegate.store.metadata import CommittedTable, StoredCommit
-from tidegate.store.positions import Position
+from tidegate.store.positions import Position, files_beyond
 
 if TYPE_CHECKING:
     from tidegate.session.session import Session
@@ -83,6 +85,68 @@ def test_R2_it_refuses_as_well_when_its_view_has_as_many_commits_again(restored:
         assert caught.value.code == "TG542"
     assert restored.verify()[1].keys() == {"s", "logged"}
     assert starts(delivered(restored.root / "s")) == ["10:00", "10:10"]
+
+
+def test_R2_it_refuses_for_good_also_when_no_commit_tells_any_more(restored: Restored) -> None:
+    session = restored.restore(".tidegate/warehouse")
+    with pytest.raises(TidegateError, match="TG542"):
+        session.run(["s"])
+    for minute in (27, 33, 47, 59):
+        insert(session, minute)
+    session.run(["v"])
+    for name in ("t", "v"):
+        session.tables.upkeep(session.identifier(name)).expire(1 << 60)
+    for _ in range(2):
+        with pytest.raises(TidegateError, match="TG542"):
+            session.run(["s"])
+        assert "s" in restored.verify()[1]
+    assert starts(delivered(restored.root / "s")) == ["10:00", "10:10"]
+    # With the folder of the same moment it goes on, and so does a new sink of this name.
+    session = restored.restore("s")
+    session.run(["s"])
+    assert starts(delivered(restored.root / "s")) == ["10:00", "10:10", "10:20", "10:30", "10:40"]
+    assert "s" not in restored.verify()[1]
+
+
+def test_R2_a_position_of_a_version_that_the_table_does_not_have_is_found() -> None:
+    def table(**properties: str) -> CommittedTable:
+        return CommittedTable("v", "", "", (), properties, {}, None, 0, None, "life", ())
+
+    assert Position("life/2", 0).has_left(table(), "tidegate.tick")
+    assert not Position("other/2", 3).has_left(table(), "tidegate.tick")
+    # It has gone back from its third version to the first.
+    gone_back = {HIGHEST: "3"}
+    assert not Position("life/3", 3).has_left(table(**gone_back), "tidegate.tick")
+    assert Position("life/4", 3).has_left(table(**gone_back), "tidegate.tick")
+
+
+def test_R2_files_of_a_delivery_that_ends_meanwhile_are_not_beyond_its_position(
+    restored: Restored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The position is read behind the names of the files."""
+    project, position = Project.load(restored.root), restored.root / "s" / "_tidegate" / "position.json"
+    sink = next(one for one in project.catalog().sinks if one.name == "s")
+    newest = position.read_bytes()
+    shutil.copy2(restored.root.parent / "copies" / "s" / "_tidegate" / "position.json", position)
+    assert str(files_beyond(project.storage, sink)).endswith("000000000002-000000000002-00000.jsonl")
+    listed = []
+
+    class Listing:
+        def __init__(self, filesystem: Any) -> None:
+            self.filesystem = filesystem
+
+        def get_file_info(self, selector: Any) -> Any:
+            found = self.filesystem.get_file_info(selector)
+            listed.append(position.write_bytes(newest))
+            return found
+
+    def filesystem(storage: Storage, uri: str) -> tuple[Any, str]:
+        found, path = opened(storage, uri)
+        return (Listing(found) if uri == sink.connector.path else found), path
+
+    opened = Storage.filesystem
+    monkeypatch.setattr(Storage, "filesystem", filesystem)
+    assert (files_beyond(project.storage, sink), len(listed)) == (None, 1)
 
 
 def test_R2_a_position_that_is_older_than_its_files_is_found(restored: Restored) -> None:

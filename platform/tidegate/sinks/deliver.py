@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
@@ -23,7 +23,15 @@ from tidegate.sql.catalog.objects import Sink
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptions, IcebergSinkOptions
 from tidegate.store.metadata import load_table
-from tidegate.store.positions import Position, deployment, deployment_file, final_keys, last_deployment
+from tidegate.store.positions import (
+    Position,
+    deployment,
+    deployment_file,
+    final_keys,
+    is_elsewhere,
+    last_deployment,
+    refusal_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,8 +54,7 @@ def deliver(context: Context, sink: Sink, notify: Callable[[Event], None] | None
         writer = open_sink(context, sink, notify)
         position = _position(writer, upstream)
         is_same = position.table == upstream.newest.table
-        if is_same:
-            _require_known(context, sink, upstream, position)
+        _require_known(context, sink, upstream, position)
         if is_same and not upstream.has_news(position):
             return SinkReport(sink.name)
         if not is_same:
@@ -77,7 +84,9 @@ def forget(context: Context, sink: Sink) -> None:
     """Forget the position; what is delivered stays."""
     with context.lease(sink.name):
         open_sink(context, sink, None).forget()
-        StateFile(context.project.storage, deployment_file(context.project.storage, sink.name)).remove()
+        storage = context.project.storage
+        for file in (deployment_file(storage, sink.name), refusal_file(storage, sink.name)):
+            StateFile(storage, file).remove()
 
 
 def open_sink(context: Context, sink: Sink, notify: Callable[[Event], None] | None) -> SinkWriter:
@@ -106,14 +115,16 @@ def _position(writer: SinkWriter, upstream: Upstream) -> Position:
 
 
 def _require_known(context: Context, sink: Sink, upstream: Upstream, position: Position) -> None:
-    """TG542 for a sink that has delivered commits which its view or log does not have."""
-    if position.tick <= upstream.newest.tick and (
-        position.commit is None or position.commit in upstream.kept
-    ):
-        return
-    name = upstream.source.name
-    table = load_table(context.project.storage, name)
-    if position.has_left(table, final_keys(upstream.source)[0]):
+    """TG542 for a sink that has delivered commits which its view or log does not have, or was refused so: commits that
+    its view has made since expire, and a sink that is behind is not told from this one then."""
+    if position.table == upstream.newest.table and upstream.has_commit is not None:
+        commit, newest = position.commit, upstream.newest
+        if commit is not None and (commit == newest.commit or upstream.has_commit(commit)):
+            return
+    name, storage = upstream.source.name, context.project.storage
+    table = load_table(storage, name)
+    if is_elsewhere(storage, sink.name, position, table, final_keys(upstream.source)[0]):
+        StateFile(storage, refusal_file(storage, sink.name)).write(asdict(position))
         raise TidegateError(
             "TG542",
             f'"{sink.name}" has delivered up to commit {position.tick} of "{name}", which does not have this commit: '

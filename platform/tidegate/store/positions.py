@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 from tidegate.errors import TidegateError
+from tidegate.plan.versions import next_number, number_of
 from tidegate.project.disk import trouble
 from tidegate.project.object_store import read_json
 from tidegate.project.storage import Storage
@@ -66,7 +67,9 @@ class Position:
         """Whether this was delivered of commits that the table does not have: it is of an earlier time, restored from a
         backup, say. `tick_key`: where its commits have their number. (Unknown where they have expired: no.)"""
         if table is not None and table.uuid != self.table:
-            return False
+            number = number_of(self.table, table.uuid)
+            # (No number of a version is given twice, also where the view has gone back to an earlier one.)
+            return number is not None and number >= next_number(table.properties)
         ticks = [] if table is None else [one.integer(tick_key) or 0 for one in table.commits]
         if self.tick > max(ticks, default=0):
             return True
@@ -130,6 +133,26 @@ def deployment_file(storage: Storage, name: str) -> str:
     return f"{storage.work_folder(name)}/deployed.json"
 
 
+def refusal_file(storage: Storage, name: str) -> str:
+    """URI of the JSON file that has the position with which a sink was refused, because its table does not have what it
+    has delivered. It is known by that when the table's commits do not tell any more."""
+    return f"{storage.work_folder(name)}/refused.json"
+
+
+def is_elsewhere(
+    storage: Storage, name: str, position: Position, table: CommittedTable | None, tick_key: str
+) -> bool:
+    """Whether a sink has delivered what its table does not have (`has_left`), or was refused because of that and stands
+    as it did then: commits that are made since expire, too. Raises TG620 if that can't be read."""
+    known = () if table is None or table.uuid != position.table else table.commits
+    if position.commit is not None and position.commit in (one.snapshot_id for one in known):
+        return False
+    if position.has_left(table, tick_key):
+        return True
+    found = _document(storage, refusal_file(storage, name), f'how sink "{name}" was refused')
+    return found is not None and found[0] == asdict(position)
+
+
 def last_deployment(storage: Storage, name: str) -> dict[str, str] | None:
     """The `deployment` by which a sink has last delivered; None before, or where that was not recorded yet. Raises
     TG620 if it can't be read."""
@@ -166,17 +189,18 @@ def files_beyond(storage: Storage, sink: Sink) -> str | None:
     be finished. None for other sinks. Raises TG620."""
     if not isinstance(sink.connector, FilesystemSinkOptions):
         return None
+    from pyarrow.fs import FileSelector
+
+    filesystem, folder = storage.filesystem(sink.connector.path)
+    there = filesystem.get_file_info(FileSelector(folder, allow_not_found=True))
+    # Read behind the names: a file is put there when its delivery is in the position.
     found = _document(storage, position_file(storage, sink), f'the position of sink "{sink.name}"')
     if found is None:
         return None
     position = Position.of_document(found[0])
     pending = found[0].get("pending") or {}
     reached = (_number_of_version(position), max(position.tick, pending.get("tick", 0)))
-    from pyarrow.fs import FileSelector
-
-    filesystem, folder = storage.filesystem(sink.connector.path)
-    names = sorted(info.base_name for info in filesystem.get_file_info(FileSelector(folder)))
-    for name in names:
+    for name in sorted(info.base_name for info in there):
         file = _FILE.match(name)
         if file is not None and (int(file["version"] or 1), int(file["last"])) > reached:
             return f"{folder}/{name}"
