@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.evolve.apply import open_log, refused, require_current
-from tidegate.evolve.beside_live import changing, is_changed, taken_up
+from tidegate.evolve.beside_live import changing, is_changed, store, taken_up
 from tidegate.evolve.differences import pending as evolution_of
 from tidegate.evolve.planning import planned
 from tidegate.plan.resets import RESETS, Step, with_step
@@ -46,11 +46,8 @@ def alter_watermark(context: Context, statement: AlterWatermark) -> Result:
     with changing(context, relation.name) as live:
         before = context.relation(relation.name)
         require_current(context, before, statement.location)
-        _with(context, relation, statement.location)
-        context.project.save_definition(relation.name, relation.definition)
-        if live:
-            taken_up(context, before, live, statement.location)
-        context.catalog.replace(relation)
+        catalog = _with(context, relation, statement.location)
+        _store(context, before, relation, catalog, live, statement.location)
     if strategy == statement.before:
         return Result(message=f"the strategy of {relation.name} is {strategy} already: nothing changes")
     return Result(
@@ -79,11 +76,7 @@ def alter_column(context: Context, statement: AlterColumn) -> Result:
         found = None if stored is None else evolution_of(relation, stored.properties(), catalog)
         if found is not None and (found[1].refused or not found[1].text):
             raise refused(replace(relation, location=statement.location), found[1])
-        context.project.save_definition(relation.name, relation.definition)
-        if live:
-            taken_up(context, before, live, statement.location)
-        context.catalog.renew(catalog)
-        context.resolved.clear()
+        _store(context, before, relation, catalog, live, statement.location)
         if found is None:
             return Result(message=f"altered {relation.name}; it has no stored rows that the change concerns")
         if not live:
@@ -122,6 +115,29 @@ def _finish(context: Context, relation: Relation, live: Live) -> None:
             f'live mode has not made an earlier change of "{relation.name}" yet: {found[1].text}',
             hint="its log says what stands in the way; then try again",
         )
+
+
+def _store(
+    context: Context,
+    before: Relation,
+    relation: Relation,
+    catalog: Catalog,
+    live: Live,
+    location: Location | None,
+) -> None:
+    """As `store`; from then on the session goes by the new definition, where it stays stored."""
+    try:
+        store(context, before, relation, catalog, live, location)
+    except TidegateError as error:
+        if error.code != "TG710":
+            raise
+        unanswered: TidegateError | None = error
+    else:
+        unanswered = None
+    context.catalog.renew(catalog)
+    context.resolved.clear()
+    if unanswered is not None:
+        raise unanswered
 
 
 def _require_interactive(

@@ -72,6 +72,19 @@ def _lives(pid: int, since: float) -> bool:
     return started is None or started <= since + _COARSE
 
 
+def is_below(pid: int, other: int) -> bool:
+    """Whether a process is the other one, or was started by it, or by one that it has started. Also where /proc does
+    not tell."""
+    while pid != other:
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return not Path("/proc/self/stat").is_file()
+        if pid <= 1:
+            return False
+    return True
+
+
 def _started(pid: int) -> float | None:
     """When a process started, s since 1970, or None where /proc does not tell."""
     try:
