@@ -157,7 +157,7 @@ def test_TG607_a_folder_that_has_something_else_is_left_as_it_is(shop: Shop, tmp
     assert "can't be read" in shop.refused().message
     marker.write_bytes(stood["tidegate-backup.json"])
     assert content(shop.target) == stood
-    with backup_place.Place.opened(shop.target, shop.warehouse):
+    with backup_place.CopyPlace.opened(shop.target, shop.warehouse):
         assert "another process copies into" in shop.refused().message
 
 

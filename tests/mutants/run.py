@@ -26,6 +26,7 @@ from tests.mutants import (
     bounds,
     changes,
     commits,
+    copies,
     planted,
     planted_changes,
     planted_erasures,
@@ -48,6 +49,7 @@ GUARDS: tuple[Guard, ...] = (
     *steps.GUARDS,
     *bounds.GUARDS,
     *changes.GUARDS,
+    *copies.GUARDS,
     *warm.GUARDS,
 )
 PLANTED: tuple[Planted, ...] = (

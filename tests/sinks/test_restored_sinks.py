@@ -17,6 +17,7 @@ from tidegate.cli.main import app
 from tidegate.errors import TidegateError
 from tidegate.plan.versions import HIGHEST
 from tidegate.project import Project, Storage
+from tidegate.sinks.upstream import Upstream
 from tidegate.store.metadata import CommittedTable, StoredCommit
 from tidegate.store.positions import Position, files_beyond
 
@@ -106,6 +107,24 @@ def test_R2_it_refuses_for_good_also_when_no_commit_tells_any_more(restored: Res
     session.run(["s"])
     assert starts(delivered(restored.root / "s")) == ["10:00", "10:10", "10:20", "10:30", "10:40"]
     assert "s" not in restored.verify()[1]
+
+
+def test_R2_whether_a_commit_is_known_is_asked_of_that_one_alone(
+    restored: Restored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = restored.restore()
+    sink = next(one for one in session.catalog.sinks if one.name == "s")
+
+    def every(table: object) -> set[int]:
+        raise AssertionError("all snapshots were listed")
+
+    monkeypatch.setattr(type(session.tables.open(session.identifier("v"))), "snapshot_ids", every)
+    upstream = Upstream.of(session, sink)
+    assert upstream is not None
+    assert upstream.has_commit is not None
+    assert upstream.newest.commit is not None
+    assert upstream.has_commit(upstream.newest.commit)
+    assert not upstream.has_commit(upstream.newest.commit + 1)
 
 
 def test_R2_a_position_of_a_version_that_the_table_does_not_have_is_found() -> None:

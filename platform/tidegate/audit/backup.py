@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate.audit.backup_place import Place, files_below, require_outside
+from tidegate.audit.backup_place import CopyPlace, files_below, require_outside
 from tidegate.errors import TidegateError
 from tidegate.project.disk import private_folder
 from tidegate.sql.options.sink_connectors import FilesystemSinkOptions
@@ -90,7 +90,7 @@ def back_up(project: Project, target: Path) -> Backup:
         (f'the folder of sink "{name}"', folder) for name, folder in folders.items() if folder is not None
     ]
     require_outside(target, kept)
-    with Place.opened(target, warehouse) as place:
+    with CopyPlace.opened(target, warehouse) as place:
         copy, missed = _Copy(project, warehouse, catalog, place, folders), set[Path]()
         for _ in range(_TRIES):
             try:
@@ -126,7 +126,12 @@ class _Copy:
     """A new copy, in as many tries as it needs: what one of them has copied and read, the next ones know."""
 
     def __init__(
-        self, project: Project, warehouse: Path, catalog: Path, place: Place, sinks: dict[str, Path | None]
+        self,
+        project: Project,
+        warehouse: Path,
+        catalog: Path,
+        place: CopyPlace,
+        sinks: dict[str, Path | None],
     ) -> None:
         self._project, self._warehouse, self._catalog = project, warehouse, catalog
         self._place, self._folders = place, sinks

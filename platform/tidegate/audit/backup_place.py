@@ -38,7 +38,7 @@ def require_outside(target: Path, kept: Iterable[tuple[str, Path]]) -> None:
             )
 
 
-class Place:
+class CopyPlace:
     """A target that this process has to itself, while `opened` lasts. `made`: files that the copy which was there did
     not have."""
 
@@ -48,7 +48,7 @@ class Place:
 
     @classmethod
     @contextmanager
-    def opened(cls, target: Path, warehouse: Path) -> Iterator[Place]:
+    def opened(cls, target: Path, warehouse: Path) -> Iterator[CopyPlace]:
         """Raises TG607 for a folder that has something else, or the copy of another warehouse, or that another process
         copies into."""
         private_folder(target)
