@@ -35,14 +35,16 @@ state, does = Path(sys.argv[1]), sys.argv[2]
 def look(*_):
     if does == "ends":
         os._exit(0)
-    if does == "another":
+    if does == "another" and not file.looked:
         (state / "definitions" / "local" / "events.sql").write_text("another")
+    file.looked = True
     error = {"code": "TG709", "message": "no", "hint": None, "location": None}
     file.change(looked_at=time.time(), refused=RefusedDefinitions(time.time(), error))
 with nullcontext() if does == "says" else lease(state / "locks" / "main", "events"):
     if does != "holds":
         signal.signal(signal.SIGUSR1, look)
         file = LiveRecordFile(state, "local", LiveRecord(time.time(), time.time(), ("events", "sums")))
+        file.looked = False
     print("ready", flush=True)
     while True:
         signal.pause()
