@@ -37,11 +37,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Do what the hint says.",
     ),
     "TG709": (
-        "Live mode was asked to take up other definitions (`tidegate reload`, `--watch`, SIGHUP). It changes in place what can be changed in place, and never replaces results. Nothing has changed: all groups continue with the earlier definitions.",
+        "Live mode was asked to take up other definitions (`tidegate reload`, `--watch`, SIGHUP, or `ALTER SOURCE` in the shell). It changes in place what can be changed in place, and never replaces results. Nothing has changed: all groups continue with the earlier definitions.",
         "Do what the hint says, for example `tidegate apply`, or undo the change; then run `tidegate reload`.",
     ),
     "TG710": (
-        "`tidegate reload` asks the processes that run live mode for this environment, in this project folder, on this machine. There is none, or it has not answered.",
+        "`tidegate reload`, or `ALTER SOURCE` of a source that live mode writes, asks the processes that run live mode for this environment, in this project folder, on this machine. There is none, or it has not answered. The definition that an ALTER has stored stays.",
         "Start live mode, or look at its log. In a container, run the command inside it, or send SIGHUP to its process.",
     ),
     "TG711": (

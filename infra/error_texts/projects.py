@@ -29,8 +29,8 @@ PROJECTS: dict[str, tuple[str, str]] = {
         "Export it where tidegate runs: in the shell, in Dagster's deployment, in the container.",
     ),
     "TG607": (
-        "tidegate can't use the location of the warehouse, or it does not work with the catalog, or the catalog does not commit atomically for all who use it.",
-        "Use a folder or `s3://`, and a catalog other than `hadoop` for object storage. [Catalogs](deployment.md#catalogs) lists what each of them does.",
+        "tidegate can't use the location of the warehouse, or it does not work with the catalog, or the catalog does not commit atomically for all who use it. Or the folder for `tidegate backup` is in use, or has something that is not an earlier copy of the same tables.",
+        "Use a folder or `s3://`, and a catalog other than `hadoop` for object storage. [Catalogs](deployment.md#catalogs) lists what each of them does. For a copy, name a new or empty folder elsewhere ([backup](backup.md)).",
     ),
     "TG608": (
         "Spark 4.1 needs Java 17 or newer. tidegate starts Spark with the Java in JAVA_HOME, or else with the first one on PATH.",

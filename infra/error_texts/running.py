@@ -188,8 +188,11 @@ RUNNING: dict[str, tuple[str, str]] = {
     ),
     "TG542": (
         "The view or source that the sink reads was dropped and created again, or it has a new version, and the sink "
-        "does not say what it delivers then, or cannot do so. Rows would be delivered a second time, or be missing.",
+        "does not say what it delivers then, or cannot do so. Or the sink has delivered a commit that the view or source does "
+        "not have, for example because the tables were restored from a backup, and the folder of the sink was not. Rows "
+        "would be delivered a second time, or be missing.",
         (
+            "After a restore, restore the folder of the sink from the same [backup](backup.md). "
             "If the view has a new version, write `on_change = 'from_frontier'` or `'replay'`. Otherwise DROP the sink "
             "and CREATE it again: with a new place, to deliver everything, or with `snapshot = 'false'`, to deliver "
             "only new rows."
@@ -269,7 +272,8 @@ RUNNING: dict[str, tuple[str, str]] = {
     ),
     "TG573": (
         "An erasure of rows of the same source was interrupted, and was not finished since then. Its rows may still be "
-        "in earlier snapshots.",
+        "in earlier snapshots. Or `tidegate backup` was started while an erasure is under way, or is not finished: a "
+        "copy could have the rows, without the record that they have to be erased.",
         "Finish it with `tidegate erase SOURCE --resume`, and then run the command again.",
     ),
     "TG561": (

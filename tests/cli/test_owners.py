@@ -67,6 +67,7 @@ WRITES: dict[str, list[list[str]]] = {
 READS = {
     "init",
     "audit",
+    "backup",
     "verify",
     "check",
     "explain",

@@ -22,7 +22,7 @@ from tests.support.quick import quick
 from tests.support.rest_proxy import after, refuse
 from tests.views import test_versions as versions
 from tests.views.test_rebuild import rows as shown
-from tidegate.audit.stored_files import own_tables, verify
+from tidegate.audit.stored_files import verify_all
 from tidegate.audit.view import audit_view
 from tidegate.maintenance import upkeep
 from tidegate.plan.versions import kept_versions
@@ -157,7 +157,7 @@ def _facts(session: Session, *names: str) -> dict[str, list[tuple[Any, ...]]]:
 def are_whole(session: Session) -> int:
     """Every file that a table of the project names is there. How many tables it has."""
     storage = session.project.storage
-    found = [verify(storage, table) for table in own_tables(storage, session.project.owner)]
+    found = list(verify_all(storage, session.project.owner))
     assert not {table.name: table for table in found if not table.ok}
     return len(found)
 

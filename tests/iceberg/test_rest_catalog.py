@@ -19,7 +19,7 @@ from tests.inprocess.test_conformance_statements import merge
 from tests.support.catalogs import CREDENTIAL, RestServer, rest_server
 from tests.support.faulty_http import Act, answer, delay, lose_answer, lose_request, truncate
 from tests.support.rest_proxy import CLIENT, after, refuse
-from tidegate.audit.stored_files import own_tables, verify
+from tidegate.audit.stored_files import verify_all
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.disk import trouble
@@ -255,7 +255,7 @@ def test_a_run_goes_on_after_a_lost_answer_and_after_a_login_that_was_refused(
     # Also the state of a table, which has another version of Iceberg's format.
     session.execute("CREATE TABLE prices (k INT PRIMARY KEY, v INT); INSERT INTO prices VALUES (1, 10)")
     storage = session.project.storage
-    found = [verify(storage, one) for one in own_tables(storage, session.project.owner)]
+    found = list(verify_all(storage, session.project.owner))
     assert [(one.name, one.ok) for one in found] == [
         ("prices", True),
         ("prices$state", True),

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.store.tables import HadoopTable
-from tidegate.audit.stored_files import own_tables, verify
+from tidegate.audit.stored_files import verify_all
 from tidegate.cli.main import app
 from tidegate.errors import TidegateError
 from tidegate.jvm.within import active
@@ -207,7 +207,7 @@ def test_a_log_with_a_long_history_goes_on_from_any_of_its_snapshots(root: Path,
     moved.execute("INSERT INTO clicks VALUES (3, '2026-01-01 02:10:00')")
     assert len(list(moved.execute("SELECT * FROM clicks"))) == 3
     storage = moved.project.storage
-    assert all(verify(storage, one).ok for one in own_tables(storage, moved.project.owner))
+    assert all(one.ok for one in verify_all(storage, moved.project.owner))
 
 
 def test_a_table_that_was_dropped_before_a_move_is_repeated_is_in_no_catalog(

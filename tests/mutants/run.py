@@ -26,6 +26,7 @@ from tests.mutants import (
     bounds,
     changes,
     commits,
+    copies,
     new_columns,
     planted,
     planted_changes,
@@ -50,6 +51,7 @@ GUARDS: tuple[Guard, ...] = (
     *bounds.GUARDS,
     *changes.GUARDS,
     *new_columns.GUARDS,
+    *copies.GUARDS,
     *warm.GUARDS,
 )
 PLANTED: tuple[Planted, ...] = (

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from tidegate.errors import TidegateError
 from tidegate.project.disk import trouble
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import CommittedTable, load_table, table_names
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 SHOWN = 100
 #: Files that are looked at side by side, most of the time waiting for an object store; and in one portion.
 _THREADS, _PORTION = 16, 1000
+#: How often a table that lacks a file is looked at anew, because somebody has committed to it meanwhile.
+_AGAIN = 5
 
 
 @dataclass(frozen=True)
@@ -65,25 +68,61 @@ class VerifiedTable:
         return asdict(self) | {"ok": self.ok}
 
 
-def own_tables(storage: Storage, owner: Owner) -> list[CommittedTable]:
-    """The stored tables of a project's namespace that this owner has, or that have none. Raises TG620."""
-    found = []
-    for name in table_names(storage, storage.settings.namespace):
-        table = load_table(storage, name)
-        if table is not None and Owner.of_text(table.properties.get(OWNER)) in (None, owner):
-            found.append(table)
-    return found
+def verify_all(storage: Storage, owner: Owner) -> Iterator[VerifiedTable]:
+    """Look at all files of the stored tables of a project's namespace that this owner has, or that have none. A table
+    whose newest metadata can't be read, or that the catalog does not have, is a problem, too: a copy may have the
+    catalog of another moment. Raises TG620 if the catalog does not answer, TG624 as `verify`."""
+    namespace = storage.settings.namespace
+    names = table_names(storage, namespace)
+    for name in names:
+        try:
+            table = load_table(storage, name)
+        except TidegateError as error:
+            if error.code != "TG620":
+                raise
+            found = VerifiedTable(name)
+            found.add(FileProblem("the newest metadata", error.message))
+            yield found
+            continue
+        if table is not None and _is_of(table, owner):
+            yield verify(storage, table)
+    if storage.sqlite is None or storage.local_warehouse is None:
+        return
+    folders = sorted((storage.local_warehouse / namespace).glob("*/metadata"))
+    # (Read again: a table may have been made meanwhile. DROP removes the whole folder.)
+    names = [*names, *table_names(storage, namespace)]
+    for metadata in folders:
+        if metadata.parent.name not in names and any(metadata.glob("*.metadata.json*")):
+            found = VerifiedTable(metadata.parent.name)
+            found.add(
+                FileProblem(str(metadata.parent), f"the catalog {storage.sqlite} does not have this table")
+            )
+            yield found
+
+
+def _is_of(table: CommittedTable, owner: Owner) -> bool:
+    return Owner.of_text(table.properties.get(OWNER)) in (None, owner)
 
 
 def verify(storage: Storage, table: CommittedTable) -> VerifiedTable:
-    """Look at every file of every snapshot of a table. What can't be read is a problem, too. Raises TG624 if object
+    """Look at every file of every snapshot of a table. What can't be read is a problem, too; not what upkeep has
+    removed meanwhile. (Nobody reads earlier metadata, which the newest ones name as well.) Raises TG624 if object
     storage does not answer or refuses the credentials, since that says nothing about the files."""
+    found = _looked_at(storage, table)
+    for _ in range(_AGAIN):
+        newer = None if found.ok else load_table(storage, table.name)
+        if newer is None or newer.metadata_location == table.metadata_location:
+            break
+        table, found = newer, _looked_at(storage, newer)
+    return found
+
+
+def _looked_at(storage: Storage, table: CommittedTable) -> VerifiedTable:
     from pyiceberg.table import StaticTable
 
     found = VerifiedTable(table.name)
     static = StaticTable.from_metadata(table.metadata_location, storage.pyiceberg_properties())
     found.snapshots = len(static.metadata.snapshots)
-    earlier = [entry.metadata_file for entry in static.metadata.metadata_log]
     looking = _Looking(storage, found, static.io)
     with ThreadPoolExecutor(_THREADS) as pool:
         for portion in _portions(looking.manifests(static.metadata.snapshots)):
@@ -94,9 +133,6 @@ def verify(storage: Storage, table: CommittedTable) -> VerifiedTable:
             for problem in pool.map(looking.at_file, files):
                 if problem is not None:
                     found.add(problem)
-        for path, is_there in zip(earlier, pool.map(looking.is_there, earlier), strict=True):
-            if not is_there:
-                found.add(FileProblem(path, "an earlier version of the metadata is missing"))
     return found
 
 
@@ -165,12 +201,6 @@ class _Looking:
         if rows != file.record_count:
             return FileProblem(file.file_path, f"it has {rows} rows instead of {file.record_count}")
         return None
-
-    def is_there(self, path: str) -> bool:
-        """Whether a file exists."""
-        from pyarrow.fs import FileType
-
-        return bool(self._info(path).type is FileType.File)
 
     def _length(self, path: str, wanted: int) -> FileProblem | None:
         from pyarrow.fs import FileType

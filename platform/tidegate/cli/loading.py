@@ -34,6 +34,7 @@ _FOLDERS = {
     "rollback": "runs",
     "promote": "runs",
     "audit": "questions",
+    "backup": "project",
     "verify": "questions",
     "quality": "questions",
     "cleanup": "runs",

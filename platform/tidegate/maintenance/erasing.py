@@ -16,7 +16,9 @@ from tidegate.project.object_store import make_folder, put_whole, read_json
 if TYPE_CHECKING:
     from tidegate.project import Storage
 
-_NAME = "erasing.json"
+_FOLDER, _NAME = "erasing", "erasing.json"
+#: Where it is in the folder of a source's plans.
+ERASING = f"{_FOLDER}/{_NAME}"
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class ErasingFile:
     """The file of one source, in a folder of its own."""
 
     def __init__(self, storage: Storage, name: str) -> None:
-        self._filesystem, self._folder = storage.filesystem(f"{storage.work_folder(name)}/erasing")
+        self._filesystem, self._folder = storage.filesystem(f"{storage.work_folder(name)}/{_FOLDER}")
 
     def seen(self) -> Erasing | None:
         """As `read`, for one who does not hold the source's lease."""

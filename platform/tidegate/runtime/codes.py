@@ -51,7 +51,7 @@ CODES: dict[str, str] = {
     "TG535": "unconfirmed replacement of results by recomputed ones",
     "TG571": "erasure that can't reach every place that may have the rows; nothing was erased (E9)",
     "TG572": "unconfirmed erasure of rows (E9)",
-    "TG573": "erasure while another one, which was interrupted, is not finished (E9)",
+    "TG573": "erasure, or backup, while an erasure is not finished (E9)",
     "TG520": "ALTER of an object that a file in assets/ defines (W13, E1)",
 }
 

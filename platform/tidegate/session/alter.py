@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.evolve.apply import open_log, refused, require_current
+from tidegate.evolve.beside_live import changing, is_changed, store, taken_up
 from tidegate.evolve.differences import pending as evolution_of
 from tidegate.evolve.planning import planned
 from tidegate.plan.resets import RESETS, Step, with_step
@@ -21,6 +22,7 @@ from tidegate.views.revisions.step_back import back
 
 if TYPE_CHECKING:
     from tidegate.errors import Location
+    from tidegate.evolve.beside_live import Live
     from tidegate.ingest.ingest import Log
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.catalog import Catalog
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 def alter_watermark(context: Context, statement: AlterWatermark) -> Result:
     """Keep the new definition; the next row that is read is judged by it, and its commit records the change.
 
-    Raises TG520 for what a file in assets/ defines: the file would win at the next start.
+    Raises TG520 for what a file in assets/ defines: the file would win at the next start; TG709 if live mode, which
+    writes the log, does not take the definition up.
     """
     relation = statement.relation
     assert relation.watermark is not None
@@ -39,12 +42,12 @@ def alter_watermark(context: Context, statement: AlterWatermark) -> Result:
     _require_interactive(
         context, relation, f"{clause}; the next run uses it, and nothing is rebuilt", statement.location
     )
-    # Not while another process writes the log with the old strategy (TG508).
-    with context.lease(relation.name):
-        require_current(context, context.relation(relation.name), statement.location)
-        _with(context, relation, statement.location)
-        context.project.save_definition(relation.name, relation.definition)
-        context.catalog.replace(relation)
+    # Not while another process writes the log with the old strategy (TG508), unless it takes up the new one.
+    with changing(context, relation.name) as live:
+        before = context.relation(relation.name)
+        require_current(context, before, statement.location)
+        catalog = _with(context, relation, statement.location)
+        _store(context, before, relation, catalog, live, statement.location)
     if strategy == statement.before:
         return Result(message=f"the strategy of {relation.name} is {strategy} already: nothing changes")
     return Result(
@@ -54,46 +57,87 @@ def alter_watermark(context: Context, statement: AlterWatermark) -> Result:
 
 
 def alter_column(context: Context, statement: AlterColumn) -> Result:
-    """Change a log's columns in place, in one commit of its own, and keep the new definition.
+    """Change a log's columns in place, in one commit of its own, and keep the new definition. While live mode writes
+    the log, it is asked to change it.
 
     Everything is looked at before: raises TG520 for what a file in assets/ defines, TG511 if a definition that reads
-    the relation does not fit to it any more, TG506 if the log can't be changed in place.
+    the relation does not fit to it any more, TG506 if the log can't be changed in place, TG709 if live mode does not
+    take the definition up.
     """
     relation = statement.relation
     clause = f"{statement.clause}; the next run changes the log in place"
-    with context.lease(relation.name):
+    with changing(context, relation.name) as live:
         _require_interactive(context, relation, clause, statement.location)
         before = context.relation(relation.name)
         require_current(context, before, statement.location)
         catalog = _with(context, relation, statement.location)
-        _finish(context, before)
+        _finish(context, before, live)
         stored = context.opened(relation.name)
         found = None if stored is None else evolution_of(relation, stored.properties(), catalog)
         if found is not None and (found[1].refused or not found[1].text):
             raise refused(replace(relation, location=statement.location), found[1])
-        context.project.save_definition(relation.name, relation.definition)
-        context.catalog.renew(catalog)
-        context.resolved.clear()
+        _store(context, before, relation, catalog, live, statement.location)
         if found is None:
             return Result(message=f"altered {relation.name}; it has no stored rows that the change concerns")
-        open_log(context, relation)
+        if not live:
+            open_log(context, relation)
+        elif not is_changed(context, relation):
+            return Result(
+                message=f"altered {relation.name}: live mode has taken up the change, and has not changed the log yet"
+            )
     readers = [view.name for view in readers_of(context.catalog, relation.name)]
     old = [
         one.name for one in planned(context.project, context.catalog, readers) if one.effect == "new version"
     ]
     message = f"altered {relation.name}: {found[1].text}; rows that are judged keep their outcome"
+    if live:
+        message += "; live mode continues with the change"
     if old:
         message += f"; results of before the change are in {', '.join(old)}: tidegate rebuild recomputes them"
     return Result(message=message)
 
 
-def _finish(context: Context, relation: Relation) -> None:
+def _finish(context: Context, relation: Relation, live: Live) -> None:
     """Make the change that an earlier ALTER has kept and was killed before it made: two of them in one are another
-    change, for a column that is dropped and added again would be the one that it was (E2)."""
+    change, for a column that is dropped and added again would be the one that it was (E2). Raises TG709 if live mode
+    has taken that up, and does not make it."""
     stored = context.opened(relation.name)
     found = None if stored is None else evolution_of(relation, stored.properties(), context.catalog)
-    if found is not None and found[1].text and not found[1].refused:
+    if found is None or not found[1].text or found[1].refused:
+        return
+    if not live:
         open_log(context, relation)
+        return
+    taken_up(context, relation, live, None)
+    if not is_changed(context, relation):
+        raise TidegateError(
+            "TG709",
+            f'live mode has not made an earlier change of "{relation.name}" yet: {found[1].text}',
+            hint="its log says what stands in the way; then try again",
+        )
+
+
+def _store(
+    context: Context,
+    before: Relation,
+    relation: Relation,
+    catalog: Catalog,
+    live: Live,
+    location: Location | None,
+) -> None:
+    """As `store`; from then on the session goes by the new definition, where it stays stored."""
+    try:
+        store(context, before, relation, catalog, live, location)
+    except TidegateError as error:
+        if error.code != "TG710":
+            raise
+        unanswered: TidegateError | None = error
+    else:
+        unanswered = None
+    context.catalog.renew(catalog)
+    context.resolved.clear()
+    if unanswered is not None:
+        raise unanswered
 
 
 def _require_interactive(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
 from tidegate.plan.sink_stages import SinkStage
 from tidegate.plan.stages import delivery_stages
@@ -21,7 +22,16 @@ from tidegate.sinks.upstream import Upstream
 from tidegate.sql.catalog.objects import Sink
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptions, IcebergSinkOptions
-from tidegate.store.positions import Position, deployment, deployment_file, last_deployment
+from tidegate.store.metadata import load_table
+from tidegate.store.positions import (
+    Position,
+    deployment,
+    deployment_file,
+    final_keys,
+    is_elsewhere,
+    last_deployment,
+    refusal_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +54,7 @@ def deliver(context: Context, sink: Sink, notify: Callable[[Event], None] | None
         writer = open_sink(context, sink, notify)
         position = _position(writer, upstream)
         is_same = position.table == upstream.newest.table
+        _require_known(context, sink, upstream, position)
         if is_same and not upstream.has_news(position):
             return SinkReport(sink.name)
         if not is_same:
@@ -73,7 +84,9 @@ def forget(context: Context, sink: Sink) -> None:
     """Forget the position; what is delivered stays."""
     with context.lease(sink.name):
         open_sink(context, sink, None).forget()
-        StateFile(context.project.storage, deployment_file(context.project.storage, sink.name)).remove()
+        storage = context.project.storage
+        for file in (deployment_file(storage, sink.name), refusal_file(storage, sink.name)):
+            StateFile(storage, file).remove()
 
 
 def open_sink(context: Context, sink: Sink, notify: Callable[[Event], None] | None) -> SinkWriter:
@@ -99,6 +112,26 @@ def _position(writer: SinkWriter, upstream: Upstream) -> Position:
         found = Position(upstream.newest.table, 0)
         writer.begin(found)
     return found
+
+
+def _require_known(context: Context, sink: Sink, upstream: Upstream, position: Position) -> None:
+    """TG542 for a sink that has delivered commits which its view or log does not have, or was refused so: commits that
+    its view has made since expire, and a sink that is behind is not told from this one then."""
+    if position.table == upstream.newest.table and upstream.has_commit is not None:
+        commit, newest = position.commit, upstream.newest
+        if commit is not None and (commit == newest.commit or upstream.has_commit(commit)):
+            return
+    name, storage = upstream.source.name, context.project.storage
+    table = load_table(storage, name)
+    if is_elsewhere(storage, sink.name, position, table, final_keys(upstream.source)[0]):
+        StateFile(storage, refusal_file(storage, sink.name)).write(asdict(position))
+        raise TidegateError(
+            "TG542",
+            f'"{sink.name}" has delivered up to commit {position.tick} of "{name}", which does not have this commit: '
+            f"{name} and {sink.place} are of different times, for example because only one of them was restored from "
+            "a backup. Rows would be delivered twice, or be missing",
+            hint=f"restore both from the same backup; or DROP SINK {sink.name} and CREATE it again with a new place",
+        )
 
 
 def _delivered(

@@ -81,6 +81,7 @@ class FilesystemSink:
         pending = {
             "tick": upstream.newest.tick,
             "total": upstream.newest.total,
+            "commit": upstream.newest.commit,
             "files": [
                 {"from": file["name"], "to": f"{commits}-{number:05}.{ending}"}
                 for number, file in enumerate(files)
@@ -107,7 +108,7 @@ class FilesystemSink:
             staged = f"{staging}/{file['from']}"
             if self._filesystem.get_file_info(staged).is_file:
                 self._filesystem.move(staged, f"{self._path}/{file['to']}")
-        reached = {key: state["pending"][key] for key in ("tick", "total")}
+        reached = {key: state["pending"].get(key) for key in ("tick", "total", "commit")}
         done = state | reached | {"pending": None}
         self._state.write(done)
         self._remove(staging)

@@ -81,7 +81,8 @@ class KafkaSink:
     def _begun(self, position: Position, topic_id: str | None) -> dict[str, Any]:
         """The state of a sink that begins at a position, or goes on with a new version there."""
         # Two machines that begin at the same moment give a row the same id.
-        facts = json.dumps([self._sink.name, topic_id, self._options.topic, asdict(position)])
+        stands = {key: value for key, value in asdict(position).items() if key != "commit"}
+        facts = json.dumps([self._sink.name, topic_id, self._options.topic, stands])
         delivery = hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()
         begun = {"topic_id": topic_id, "delivery": delivery, "pending": None}
         return {"sink": self._sink.name, **asdict(position), **begun}
@@ -133,12 +134,13 @@ class KafkaSink:
         changed = VersionMessages(upstream, before, start, Position.of_document(state), pending)
         self._send_all(lambda arrived: self._differences(changed, state, arrived), state, offsets, resumed)
         reached = {key: pending[key] for key in ("tick", "total", "amendments")}
+        reached["commit"] = pending.get("commit")
         self._state.write(self._begun(replace(start, **reached), state["topic_id"]))
         return Delivered(max(pending["total"] - start.total, 0))
 
     def _pending(self, upstream: Upstream, offsets: Offsets) -> dict[str, Any]:
         """What a delivery that is about to begin consists of, and where the topic ends before it."""
-        newest = {key: getattr(upstream.newest, key) for key in ("tick", "total", "amendments")}
+        newest = {key: getattr(upstream.newest, key) for key in ("tick", "total", "amendments", "commit")}
         return newest | {"ends": {str(partition): end for partition, (_, end) in offsets.items()}}
 
     def forget(self) -> None:
@@ -160,7 +162,7 @@ class KafkaSink:
         # What is pending is what it was, though it may have been amended since: the ids have to come out the same. One
         # that an earlier version has left says nothing of amendments.
         upto = pending.get("amendments", upstream.newest.amendments)
-        reached = {key: pending[key] for key in ("tick", "total")} | {
+        reached = {key: pending.get(key) for key in ("tick", "total", "commit")} | {
             "amendments": upto if upstream.upserts else after.amendments
         }
         changed = upstream.amended(self._tables, after, upto)

@@ -8,7 +8,7 @@ one snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -51,7 +51,7 @@ def few_files(spark: SparkSession) -> AbstractContextManager[None]:
 class Upstream:
     """A view or relation at one snapshot. `source`: its definition, that of the stored results. `newest`: its last
     commit, and its last amendment. `frontier`: up to where a view is final, in ticks. `upserts`: whether the sink
-    follows amendments (B2)."""
+    follows amendments (B2). `has_commit`: whether its table has a snapshot; None of an earlier version."""
 
     source: Relation | View
     identifier: str
@@ -59,6 +59,7 @@ class Upstream:
     newest: Position
     frontier: int | None
     upserts: bool
+    has_commit: Callable[[int], bool] | None = None
 
     @classmethod
     def of(cls, context: Context, sink: Sink) -> Upstream | None:
@@ -73,7 +74,8 @@ class Upstream:
         if isinstance(source, View) and not is_of_view(source, table.properties()):
             # Its next version is being built, or it has gone back to an earlier one (E5).
             source = _as_stored(context, source, table.properties(), identifier, current.id)
-        return cls._at(source, identifier, current, table.uuid, sink)
+        found = cls._at(source, identifier, current, table.uuid, sink)
+        return replace(found, has_commit=lambda commit: table.at(commit).id == commit)
 
     @classmethod
     def of_version(cls, context: Context, sink: Sink, life: str) -> Upstream | None:
@@ -96,7 +98,7 @@ class Upstream:
     @classmethod
     def _at(cls, source: Relation | View, identifier: str, at: Snapshot, life: str, sink: Sink) -> Upstream:
         tick, total = (at.integer(key) or 0 for key in final_keys(source))
-        newest = Position(life, tick, total, amendments=at.integer(AMENDMENTS) or 0)
+        newest = Position(life, tick, total, amendments=at.integer(AMENDMENTS) or 0, commit=at.commit)
         frontier = at.integer("tidegate.frontier")
         return cls(source, identifier, at.id, newest, frontier, sink.connector.upserts)
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 from tidegate.errors import TidegateError
+from tidegate.plan.versions import next_number, number_of
 from tidegate.project.disk import trouble
 from tidegate.project.object_store import read_json
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
-from tidegate.store.metadata import load_table
+from tidegate.store.metadata import CommittedTable, load_table
 from tidegate.store.version import require_known
 
 _SUMMARY = "tidegate.delivered-"
 #: What the names of position files of Kafka sinks start with; behind it is the topic.
 KAFKA_POSITION = "kafka-"
+#: Names of files of a file sink (`sinks/filesystem.py`): version of the view, first and last commit, number.
+_FILE = re.compile(r"(?:v(?P<version>\d+)-)?\d{12}-(?P<last>\d{12})-\d{5}\.")
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Position:
     upserts them (B2); `since`: the frontier where such a sink began, in ticks: windows that end beyond it are its own
     (None: all). `beyond`: the frontier up to which an earlier version of a view was delivered, so that of this one only
     what ends later is (E6; None: nothing was, or it is delivered anew).
+    `commit`: the id of the snapshot that commit `tick` was (None: of an earlier release).
     """
 
     table: str
@@ -41,6 +46,7 @@ class Position:
     amendments: int = 0
     since: int | None = None
     beyond: int | None = None
+    commit: int | None = None
 
     @property
     def edge(self) -> int | None:
@@ -57,6 +63,20 @@ class Position:
         facts = {f.name: getattr(self, f.name) for f in fields(self)}
         return {f"{_SUMMARY}{name}": str(value) for name, value in facts.items() if value is not None}
 
+    def has_left(self, table: CommittedTable | None, tick_key: str) -> bool:
+        """Whether this was delivered of commits that the table does not have: it is of an earlier time, restored from a
+        backup, say. `tick_key`: where its commits have their number. (Unknown where they have expired: no.)"""
+        if table is not None and table.uuid != self.table:
+            number = number_of(self.table, table.uuid)
+            # (No number of a version is given twice, also where the view has gone back to an earlier one.)
+            return number is not None and number >= next_number(table.properties)
+        ticks = [] if table is None else [one.integer(tick_key) or 0 for one in table.commits]
+        if self.tick > max(ticks, default=0):
+            return True
+        # Commits expire from the oldest on: where an older one is there, so would this one be.
+        known = () if table is None else (one.snapshot_id for one in table.commits)
+        return self.commit is not None and min(ticks, default=0) < self.tick and self.commit not in known
+
     @classmethod
     def of_summary(cls, summary: Mapping[str, str]) -> Position | None:
         """None where the snapshot is not a delivery."""
@@ -70,7 +90,7 @@ class Position:
     def of_document(cls, document: Mapping[str, Any]) -> Position:
         """From a position file; what else is in it is its connector's."""
         # One of an earlier version knows nothing of amendments.
-        known = {"amendments": 0, "since": None, "beyond": None, **document}
+        known = {"amendments": 0, "since": None, "beyond": None, "commit": None, **document}
         return cls(**{f.name: known[f.name] for f in fields(cls)})
 
 
@@ -113,6 +133,26 @@ def deployment_file(storage: Storage, name: str) -> str:
     return f"{storage.work_folder(name)}/deployed.json"
 
 
+def refusal_file(storage: Storage, name: str) -> str:
+    """URI of the JSON file that has the position with which a sink was refused, because its table does not have what it
+    has delivered. It is known by that when the table's commits do not tell any more."""
+    return f"{storage.work_folder(name)}/refused.json"
+
+
+def is_elsewhere(
+    storage: Storage, name: str, position: Position, table: CommittedTable | None, tick_key: str
+) -> bool:
+    """Whether a sink has delivered what its table does not have (`has_left`), or was refused because of that and stands
+    as it did then: commits that are made since expire, too. Raises TG620 if that can't be read."""
+    known = () if table is None or table.uuid != position.table else table.commits
+    if position.commit is not None and position.commit in (one.snapshot_id for one in known):
+        return False
+    if position.has_left(table, tick_key):
+        return True
+    found = _document(storage, refusal_file(storage, name), f'how sink "{name}" was refused')
+    return found is not None and found[0] == asdict(position)
+
+
 def last_deployment(storage: Storage, name: str) -> dict[str, str] | None:
     """The `deployment` by which a sink has last delivered; None before, or where that was not recorded yet. Raises
     TG620 if it can't be read."""
@@ -142,6 +182,34 @@ def read_position(storage: Storage, sink: Sink) -> tuple[Position, str] | None:
         return Position.of_document(found[0]), _iso(found[1])
     except KeyError as error:
         raise _unreadable(what, error) from None
+
+
+def files_beyond(storage: Storage, sink: Sink) -> str | None:
+    """The first file in the folder of a file sink that is of commits behind its position, and of no delivery that is to
+    be finished. None for other sinks. Raises TG620."""
+    if not isinstance(sink.connector, FilesystemSinkOptions):
+        return None
+    from pyarrow.fs import FileSelector
+
+    filesystem, folder = storage.filesystem(sink.connector.path)
+    there = filesystem.get_file_info(FileSelector(folder, allow_not_found=True))
+    # Read behind the names: a file is put there when its delivery is in the position.
+    found = _document(storage, position_file(storage, sink), f'the position of sink "{sink.name}"')
+    if found is None:
+        return None
+    position = Position.of_document(found[0])
+    pending = found[0].get("pending") or {}
+    reached = (_number_of_version(position), max(position.tick, pending.get("tick", 0)))
+    for name in sorted(info.base_name for info in there):
+        file = _FILE.match(name)
+        if file is not None and (int(file["version"] or 1), int(file["last"])) > reached:
+            return f"{folder}/{name}"
+    return None
+
+
+def _number_of_version(position: Position) -> int:
+    """That names of files begin with, of the second version of a view and later ones."""
+    return int(position.table.partition("/")[2] or 1)
 
 
 def _document(storage: Storage, uri: str, what: str) -> tuple[dict[str, Any], float] | None:

@@ -10,7 +10,7 @@ from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.store.metadata import load_table
-from tidegate.store.positions import final_keys, read_position
+from tidegate.store.positions import files_beyond, final_keys, is_elsewhere, read_position
 
 #: Where a view's newest commit says how many amendments it has had (B2).
 AMENDMENTS = "tidegate.amendments"
@@ -80,12 +80,34 @@ def sink_status(storage: Storage, sink: Sink, catalog: Catalog) -> SinkStatus:
         behind=behind,
         delivered=position.rows if position else 0,
         waiting=waiting,
-        current=position is not None and behind == 0 and not unfollowed,
+        # (The run of one that does not fit to its table says so.)
+        current=position is not None
+        and behind == 0
+        and not unfollowed
+        and not is_elsewhere(storage, sink.name, position, table, final_keys(upstream)[0]),
         made_anew=other and not goes_on,
         delivered_at=moved,
         amendments_waiting=unfollowed,
         goes_on=goes_on,
     )
+
+
+def misplaced(storage: Storage, sink: Sink, catalog: Catalog) -> str | None:
+    """What a sink has delivered that does not fit to what is stored, in words: its place and the tables are of
+    different moments, as after a restore of one of them only. None if nothing is known to be wrong."""
+    found, upstream = read_position(storage, sink), catalog.get(sink.upstream)
+    assert isinstance(upstream, Relation | View)
+    if found is None:
+        return None
+    position, _ = found
+    table = load_table(storage, upstream.name)
+    if is_elsewhere(storage, sink.name, position, table, final_keys(upstream)[0]):
+        return (
+            f"it has delivered up to commit {position.tick} of {upstream.name}, which does not have this commit: "
+            f"{sink.place} and the tables are of different moments"
+        )
+    beyond = files_beyond(storage, sink)
+    return None if beyond is None else f"{beyond} is of a delivery that its position does not know"
 
 
 def _goes_on(sink: Sink, delivered: str, now: str) -> bool:

@@ -69,6 +69,40 @@ def names(file: Path, namespace: str) -> list[str]:
     ]
 
 
+def copy(file: Path, target: Path) -> dict[tuple[str, str], str]:
+    """Copy the catalog as it is at one moment, with commits that are in its write-ahead log only. Where the newest
+    metadata are of all tables in the copy, by namespace and name. Raises TG620."""
+    import sqlite3
+
+    with _open(file, "ro") as database:
+        # (If it is no catalog, that is said of it, and not of the copy.)
+        database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        try:
+            with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as copied:
+                database.backup(copied)
+                return _all_locations(copied)
+        except sqlite3.Error as error:
+            raise TidegateError(
+                "TG620",
+                f"the catalog in {file} can't be copied to {target}: {error}",
+                hint="check the disk of the copy, and then the catalog",
+            ) from None
+
+
+def _all_locations(database: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    if not _has_tables(database):
+        return {}
+    question = "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables"
+    rows = database.execute(f"{question} WHERE metadata_location IS NOT NULL")
+    return {(str(namespace), str(name)): str(where) for namespace, name, where in rows}
+
+
+def _has_tables(database: sqlite3.Connection) -> bool:
+    """Whether the catalog is made: its file is empty before."""
+    question = "SELECT 1 FROM sqlite_master WHERE name = 'iceberg_tables'"
+    return database.execute(question).fetchone() is not None
+
+
 def register(file: Path, namespace: str, name: str, where: str, is_older: Callable[[str], bool]) -> bool:
     """Make a metadata file the newest one of a table: of one that is not in the catalog, or whose newest one there
     `is_older`. False if it is that already.
@@ -113,7 +147,7 @@ def _rows(file: Path, columns: str, where: str, values: Sequence[str]) -> list[t
     if not file.is_file():
         return []
     with _open(file, "ro") as database:
-        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'iceberg_tables'").fetchone():
+        if not _has_tables(database):
             return []
         question = f"SELECT {columns} FROM iceberg_tables WHERE {where}"
         return list(database.execute(question, (CATALOG, *values)))

@@ -6,9 +6,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
+from tidegate.errors import TidegateError
 from tidegate.project.disk import private_folder, write_whole
 
 #: A process that is older than its lock by less than this many seconds less could be its holder: clocks are coarse.
@@ -67,6 +70,19 @@ def _lives(pid: int, since: float) -> bool:
         pass
     started = _started(pid)
     return started is None or started <= since + _COARSE
+
+
+def is_below(pid: int, other: int) -> bool:
+    """Whether a process is the other one, or was started by it, or by one that it has started. Also where /proc does
+    not tell."""
+    while pid != other:
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return not Path("/proc/self/stat").is_file()
+        if pid <= 1:
+            return False
+    return True
 
 
 def _started(pid: int) -> float | None:
@@ -230,3 +246,59 @@ def _read(path: Path) -> LiveRecord | None:
         return LiveRecord(**facts, refused=None if refused is None else RefusedDefinitions(**refused))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+# -- reading the definitions again ------------------------------------------------------------------------
+
+_LOOKS_EVERY = 0.1
+
+
+def ask_to_reload(
+    state_dir: Path, env: str, records: Sequence[LiveRecord], timeout: float
+) -> list[LiveRecord]:
+    """What each process has found in a look that began after it was asked. Raises TG710 for one that can't be reached,
+    does not answer within so many seconds, or has ended."""
+    asked_at = time.time()
+    for record in records:
+        _signal(record)
+    return _answers(state_dir, env, records, asked_at, timeout)
+
+
+def _signal(record: LiveRecord) -> None:
+    why = "it runs in another container"
+    if is_here(record):
+        try:
+            os.kill(record.pid, signal.SIGUSR1)
+        except OSError as error:
+            why = error.strerror or str(error)
+        else:
+            return
+    raise TidegateError(
+        "TG710",
+        f"live mode, process {record.pid}, can't be reached from here: {why}",
+        hint="run tidegate reload where it runs, as the same user; or send SIGHUP to it",
+    )
+
+
+def _answers(
+    state_dir: Path, env: str, records: Sequence[LiveRecord], asked_at: float, timeout: float
+) -> list[LiveRecord]:
+    pids, end = {record.pid for record in records}, time.monotonic() + timeout
+    while True:
+        now = [one for one in running(state_dir, env) if one.pid in pids]
+        late = [one.pid for one in now if one.looked_at < asked_at]
+        if len(now) == len(pids) and not late:
+            return now
+        if gone := sorted(pids - {one.pid for one in now}):
+            raise TidegateError(
+                "TG710",
+                f"live mode, process {gone[0]}, has ended before it answered",
+                hint="start it again: it reads the definitions when it starts",
+            )
+        if time.monotonic() >= end:
+            raise TidegateError(
+                "TG710",
+                f"live mode, process {late[0]}, has not answered within {timeout:g} s",
+                hint="its log says what becomes of the definitions; --timeout waits longer",
+            )
+        time.sleep(_LOOKS_EVERY)

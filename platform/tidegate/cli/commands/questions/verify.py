@@ -28,29 +28,49 @@ def verify(
     fail_fast: FailFastOption = False,
 ) -> int:
     """Check everything that is stored, as after a restore: every file that a snapshot names is there, is as long as it
-    should be and has as many rows; then audit every log and every view, as tidegate audit does.
+    should be and has as many rows, and no sink has delivered more than there is; then audit every log and every view,
+    as tidegate audit does.
 
     The tables are those of this project and environment, with all of their snapshots. Exit code 1: a file is missing
-    or damaged, or an audit found differences.
+    or damaged, a sink does not fit to the tables, or an audit found differences.
 
     Example: tidegate verify --files
     """
-    from tidegate.audit.stored_files import own_tables
-    from tidegate.audit.stored_files import verify as verify_table
+    from tidegate.audit.stored_files import verify_all
 
     project = call.project()
     verified: list[VerifiedTable] = []
-    for table in own_tables(project.storage, project.owner):
-        verified.append(verify_table(project.storage, table))
+    for one in verify_all(project.storage, project.owner):
+        verified.append(one)
         if not call.json:
-            call.console.document(None, _shown(verified[-1]))
-    data: dict[str, object] = {"tables": [one.to_dict() for one in verified]}
-    wrong = not all(one.ok for one in verified)
+            call.console.document(None, _shown(one))
+    sinks = _misplaced(project)
+    if not call.json:
+        for name, problem in sinks.items():
+            call.console.document(None, f"sink {name}: DOES NOT FIT\n  {problem}")
+    data: dict[str, object] = {"tables": [one.to_dict() for one in verified], "sinks": sinks}
+    wrong = bool(sinks) or not all(one.ok for one in verified)
     if files or not verified:
         if call.json or not verified:
             call.console.document(data, "nothing is stored yet")
         return int(wrong)
     return _audit_all(call, project, data, wrong, fail_fast)
+
+
+def _misplaced(project: Project) -> dict[str, str]:
+    """By sink what it has delivered that does not fit to what is stored."""
+    from tidegate.errors import TidegateError
+    from tidegate.store.sinks import misplaced
+
+    catalog, found = project.catalog(), {}
+    for sink in catalog.sinks:
+        try:
+            problem = misplaced(project.storage, sink, catalog)
+        except TidegateError as error:
+            problem = error.message
+        if problem is not None:
+            found[sink.name] = problem
+    return found
 
 
 def _audit_all(

@@ -14,7 +14,7 @@ import typer
 
 from tidegate.cli.selection import chosen
 from tidegate.errors import TidegateError
-from tidegate.evolve.planning import PlannedChange, planned
+from tidegate.evolve.beside_live import require_in_place
 from tidegate.live.groups import Group, GroupPace, find_groups
 from tidegate.project.jobs.live import MOST_PRIORITY
 from tidegate.sql.catalog.objects import Relation, View
@@ -140,21 +140,7 @@ def require_no_replacement(new: LiveDefinitions) -> None:
             "the new definitions have nothing that live mode could run",
             hint="stop live mode, if that is what you want",
         )
-    found = planned(new.project, new.catalog, new.members)
-    bad = [
-        one for one in found if one.effect == "refused" or (one.effect, one.kind) == ("new version", "view")
-    ]
-    if bad:
-        raise TidegateError(
-            "TG709",
-            "live mode takes up only what can be changed in place:" + "".join(map(_told, bad)),
-            hint="; ".join(dict.fromkeys(one.command or "undo the change" for one in bad)),
-        )
-
-
-def _told(one: PlannedChange) -> str:
-    what = "; ".join(one.what)
-    return f"\n  {one.name} ({one.kind}): {one.effect}{': ' if what else ''}{what}"
+    require_in_place(new.project, new.catalog, new.members)
 
 
 def _values(

@@ -1,0 +1,164 @@
+"""ALTER of what live mode writes: that has the lease, so it makes the change, and the statement asks it to (E7)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError, text_of
+from tidegate.evolve.planning import PlannedChange, planned
+from tidegate.iceberg.layout import relation_identity
+from tidegate.store.metadata import load_table
+from tidegate.store.writers import LiveRecord, ask_to_reload, is_below, is_here, read_writer, running
+
+if TYPE_CHECKING:
+    from tidegate.errors import Location
+    from tidegate.project import Project
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.catalog import Catalog
+    from tidegate.sql.catalog.objects import Relation
+
+#: Processes of live mode that write a relation.
+Live = tuple[LiveRecord, ...]
+
+#: Of the lease of whoever changes a definition beside live mode.
+_DEFINITION = "$definition"
+#: How long live mode is waited for: until it has read the definitions, and until it has ended the commit that it is at,
+#: and changed the log.
+_READ_SECONDS, _CHANGE_SECONDS, _LOOKS_EVERY = 60.0, 120.0, 0.2
+
+
+@contextmanager
+def changing(context: Context, name: str) -> Iterator[Live]:
+    """While the block runs nobody else changes the definition of a relation. Gives nothing where this process has its
+    lease and may write the log, or who writes it in live mode. Raises TG508 for another process that has a lease."""
+    with ExitStack() as held:
+        # By both ways, so that no two of them meet.
+        held.enter_context(context.lease(name, _DEFINITION))
+        live: Live = ()
+        try:
+            held.enter_context(context.lease(name))
+        except TidegateError as error:
+            live = tuple(one for one in _running(context) if _has(one, name) and is_here(one))
+            if error.code != "TG508" or not any(_writes(context, one, name) for one in live):
+                raise
+        yield live
+
+
+def require_in_place(project: Project, catalog: Catalog, names: Iterable[str]) -> None:
+    """Live mode changes in place what can be, and never replaces results (E1). Raises TG709 for what it would refuse,
+    or recompute."""
+    found = planned(project, catalog, names)
+    bad = [
+        one for one in found if one.effect == "refused" or (one.effect, one.kind) == ("new version", "view")
+    ]
+    if bad:
+        raise TidegateError(
+            "TG709",
+            "live mode takes up only what can be changed in place:" + "".join(map(_told, bad)),
+            hint="; ".join(dict.fromkeys(one.command or "undo the change" for one in bad)),
+        )
+
+
+def _told(one: PlannedChange) -> str:
+    what = "; ".join(one.what)
+    return f"\n  {one.name} ({one.kind}): {one.effect}{': ' if what else ''}{what}"
+
+
+def store(
+    context: Context,
+    before: Relation,
+    relation: Relation,
+    catalog: Catalog,
+    live: Live,
+    location: Location | None,
+) -> None:
+    """Keep a new definition, of which `catalog` is, and have live mode take it up. Raises TG709 if that would refuse
+    it, which is known before anything is stored; or if it does, then the definition `before` is put in its place again.
+    TG710 as `taken_up`: the definition stays."""
+    project = context.project
+    if live:
+        try:
+            require_in_place(project, catalog, [name for one in live for name in one.members])
+        except TidegateError as error:
+            raise (
+                _refused(before, text_of(error.to_dict()), location) if error.code == "TG709" else error
+            ) from None
+    file = project.save_definition(relation.name, relation.definition)
+    if not live:
+        return
+    wrote = _content(file)
+    try:
+        taken_up(context, before, live, location)
+    except TidegateError as error:
+        # Another one may be there by now, which is not this statement's.
+        if error.code == "TG709" and _content(file) == wrote:
+            project.save_definition(before.name, before.definition)
+            # What it has refused is not there any more; status and alerts would still name it.
+            with suppress(TidegateError):
+                ask_to_reload(project.state_dir, project.env_name, live, _READ_SECONDS)
+        raise
+
+
+def taken_up(context: Context, relation: Relation, live: Live, location: Location | None) -> None:
+    """Have live mode take up the definition that is stored. Raises TG709 if it refuses that. TG710 if it does not
+    answer: it may take the definition up later, so that stays."""
+    project = context.project
+    try:
+        found = ask_to_reload(project.state_dir, project.env_name, live, _READ_SECONDS)
+    except TidegateError as error:
+        raise TidegateError(
+            "TG710",
+            f"{error.message}; the new definition is stored, and live mode or the next run makes the change",
+            hint="tidegate reload, or tidegate run if live mode does not run any more",
+            location=location,
+        ) from None
+    refusals = [text_of(one.refused.error) for one in found if one.refused is not None]
+    if refusals:
+        raise _refused(relation, refusals[0], location)
+
+
+def _refused(relation: Relation, why: str, location: Location | None) -> TidegateError:
+    return TidegateError(
+        "TG709",
+        f'live mode, which writes "{relation.name}", does not take up the change, so nothing is changed:\n{why}',
+        hint="stop live mode, and make the change then; tidegate rebuild recomputes results of before the change",
+        location=location,
+    )
+
+
+def is_changed(context: Context, relation: Relation) -> bool:
+    """Whether live mode has changed the log; it is waited for."""
+    wanted, end = relation_identity(relation), time.monotonic() + _CHANGE_SECONDS
+    while True:
+        table = load_table(context.project.storage, relation.name)
+        if table is not None and table.properties.get("tidegate.identity") == wanted:
+            return True
+        if time.monotonic() >= end:
+            return False
+        time.sleep(_LOOKS_EVERY)
+
+
+def _running(context: Context) -> list[LiveRecord]:
+    return running(context.project.state_dir, context.project.env_name)
+
+
+def _writes(context: Context, record: LiveRecord, name: str) -> bool:
+    """Whether the process that has the lease of a relation is of this live mode: itself, or one that it has started."""
+    project = context.project
+    writer = read_writer(project.state_dir / "locks" / project.env.warehouse.namespace, name)
+    return writer.pid is not None and is_below(writer.pid, record.pid)
+
+
+def _content(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _has(record: LiveRecord, name: str) -> bool:
+    return name.casefold() in (member.casefold() for member in record.members)

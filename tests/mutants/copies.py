@@ -1,0 +1,102 @@
+"""What must not be broken where everything is copied and restored (R2), and where a definition changes beside live mode
+(E7)."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import Guard
+
+_BACKUP = "tests/audit/test_backup.py"
+_SINKS = "tests/sinks/test_restored_sinks.py"
+_ALTER = "tests/session/test_alter_beside_live.py"
+GUARDS: tuple[Guard, ...] = (
+    Guard(
+        "backup-outside",
+        "R2",
+        "No copy is put into, or around, what is in use.",
+        "audit/backup_place.py",
+        "        if resolved.is_relative_to(there) or there.is_relative_to(resolved):",
+        "        if resolved == there:",
+        (f"{_BACKUP}::test_TG607_nothing_is_copied_into_what_is_in_use",),
+    ),
+    Guard(
+        "backup-own-folder",
+        "R2",
+        "A folder that has something else is not taken for one of a backup.",
+        "audit/backup_place.py",
+        "        if names and MARKER not in names:",
+        "        if False:",
+        (f"{_BACKUP}::test_TG607_a_folder_that_has_something_else_is_left_as_it_is",),
+    ),
+    Guard(
+        "backup-same-file",
+        "R2",
+        "A file is only linked to that of the copy before if it is the same one.",
+        "audit/backup_place.py",
+        "    return facts.st_size, facts.st_mtime_ns",
+        "    return facts.st_size, int(facts.st_mtime)",
+        (f"{_BACKUP}::test_R2_a_file_of_the_same_second_and_length_is_another_one",),
+    ),
+    Guard(
+        "backup-whole",
+        "R2",
+        "The copy before is there until the new one has its place.",
+        "audit/backup_place.py",
+        "            self._copy.rename(self._former)",
+        "            shutil.rmtree(self._copy)",
+        (f"{_BACKUP}::test_R2_a_kill_at_any_rename_leaves_a_whole_copy_which_the_next_command_finds",),
+    ),
+    Guard(
+        "backup-delivery",
+        "R2",
+        "The files of a sink are those of its position.",
+        "audit/backup.py",
+        "                if _content(position) == before:",
+        "                if True:",
+        (f"{_BACKUP}::test_R2_a_sink_that_delivers_meanwhile_has_the_files_of_its_position",),
+    ),
+    Guard(
+        "backup-erasure",
+        "E9",
+        "No copy has files of an erasure whose record it does not have.",
+        "audit/backup.py",
+        "        _require_no_erasure(self._warehouse)",
+        "        pass",
+        (f"{_BACKUP}::test_TG573_nothing_is_copied_while_an_erasure_is_not_finished",),
+    ),
+    Guard(
+        "sink-stays-refused",
+        "R2",
+        "A sink that was refused after a restore is refused also when commits that would tell have expired.",
+        "store/positions.py",
+        "    return found is not None and found[0] == asdict(position)",
+        "    return False",
+        (f"{_SINKS}::test_R2_it_refuses_for_good_also_when_no_commit_tells_any_more",),
+    ),
+    Guard(
+        "sink-later-version",
+        "R2",
+        "A sink does not go on from a version that its view does not have.",
+        "store/positions.py",
+        "            return number is not None and number >= next_number(table.properties)",
+        "            return False",
+        (f"{_SINKS}::test_R2_a_position_of_a_version_that_the_table_does_not_have_is_found",),
+    ),
+    Guard(
+        "alter-asks-first",
+        "E7",
+        "A definition that live mode would refuse is not stored.",
+        "evolve/beside_live.py",
+        "            require_in_place(project, catalog, [name for one in live for name in one.members])",
+        "            pass",
+        (f"{_ALTER}::test_E7_what_live_mode_would_refuse_is_not_stored_at_all",),
+    ),
+    Guard(
+        "alter-takes-back-its-own",
+        "E7",
+        "A statement takes back only the definition that it has stored.",
+        "evolve/beside_live.py",
+        '        if error.code == "TG709" and _content(file) == wrote:',
+        '        if error.code == "TG709":',
+        (f"{_ALTER}::test_E7_another_definition_that_is_there_by_then_stays",),
+    ),
+)
