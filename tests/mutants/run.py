@@ -23,22 +23,15 @@ from threading import RLock
 from typing import Any
 
 from tests.mutants import (
-    bounds,
-    changes,
-    commits,
-    copies,
-    new_columns,
     planted,
     planted_changes,
     planted_erasures,
     planted_queries,
     planted_results,
     planted_topics,
-    rows,
-    steps,
-    warm,
 )
 from tests.mutants.guard import ROOT, Guard, Place, Planted, problems
+from tests.mutants.guards import bounds, changes, commits, copies, new_columns, rows, steps, warm
 from tests.mutants.hunt import MOST, hunt
 from tests.mutants.page import PAGE, seeds_on, write_planted
 from tests.mutants.tree import LIMIT, Run, Tree, copied, digest, files

@@ -1,0 +1,1 @@
+"""What must not be broken, by what it is about."""
