@@ -57,7 +57,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "tasks/writer.py": "uuid.uuid4",
     },
     "Of a file that the port has opened, or of bytes in memory.": {
-        "audit/stored_files.py": "pyarrow.parquet.read_metadata",
+        "audit/stored_files.py": "pyarrow.parquet.read_metadata ….glob",
         "iceberg/data_files.py": "pyarrow.parquet.ParquetFile",
         "sinks/filewriter.py": "pyarrow.parquet.ParquetWriter",
         "tasks/crashes/parquet_crashes.py": "pyarrow.parquet.ParquetFile pyarrow.parquet.write_table",
@@ -69,6 +69,17 @@ REVIEWED: dict[str, dict[str, str]] = {
         "maintenance/erasing.py": "os.getuid",
         "runtime/owners.py": "datetime.datetime.now",
         "session/live.py": "os.getpid random.Random",
+    },
+    "A copy for people, outside of the warehouse: `tidegate verify` checks it, and tests make real ones.": {
+        "audit/backup.py": "shutil.rmtree time.time ….exists ….glob ….is_dir ….iterdir ….lstat ….read_bytes "
+        "….resolve ….unlink",
+        "audit/backup_place.py": "fcntl.flock open os.link os.listdir os.path.lexists os.rmdir os.stat os.sync os.walk "
+        "shutil.copy2 shutil.copystat shutil.rmtree ….exists ….is_file ….is_symlink ….rename ….resolve ….stat "
+        "….unlink ….write_bytes",
+    },
+    "A statement in the shell asks a real process of live mode, and waits for it.": {
+        "evolve/beside_live.py": "time.monotonic time.sleep ….read_bytes",
+        "store/writers.py": "time.monotonic time.sleep time.time ….is_file",
     },
     "A folder of the machine that runs the engine: which links lead where (X1). Object stores have none.": {
         "ingest/sources/files.py": "os.path.realpath os.scandir ….is_dir ….is_symlink",
