@@ -88,7 +88,7 @@ def committed(table: StoredTable, summary: dict[str, str]) -> bool:
 
 def epochs(table: StoredTable) -> list[int]:
     table.refresh()
-    return sorted(int(summary[EPOCH]) for summary in table.summaries())
+    return sorted(int(summary[EPOCH]) for summary in table.summaries().values())
 
 
 def test_R2_commits_of_threads_and_processes_at_once_are_each_stored_once(

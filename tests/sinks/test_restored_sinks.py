@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,7 @@ from tidegate.errors import TidegateError
 from tidegate.plan.versions import HIGHEST
 from tidegate.project import Project, Storage
 from tidegate.sinks.upstream import Upstream
-from tidegate.store.metadata import CommittedTable, StoredCommit
-from tidegate.store.positions import Position, files_beyond
+from tidegate.store.positions import KnownCommits, Position, files_beyond
 
 if TYPE_CHECKING:
     from tidegate.session.session import Session
@@ -121,22 +121,23 @@ def test_R2_whether_a_commit_is_known_is_asked_of_that_one_alone(
     monkeypatch.setattr(type(session.tables.open(session.identifier("v"))), "snapshot_ids", every)
     upstream = Upstream.of(session, sink)
     assert upstream is not None
-    assert upstream.has_commit is not None
-    assert upstream.newest.commit is not None
-    assert upstream.has_commit(upstream.newest.commit)
-    assert not upstream.has_commit(upstream.newest.commit + 1)
+    here = upstream.newest
+    assert here.commit is not None
+    assert upstream.has_commit(here)
+    assert not upstream.has_commit(replace(here, commit=here.commit + 1))
+    assert not upstream.has_commit(replace(here, table="another"))
 
 
 def test_R2_a_position_of_a_version_that_the_table_does_not_have_is_found() -> None:
-    def table(**properties: str) -> CommittedTable:
-        return CommittedTable("v", "", "", (), properties, {}, None, 0, None, "life", ())
+    def known(**properties: str) -> KnownCommits:
+        return KnownCommits("life", properties, {})
 
-    assert Position("life/2", 0).has_left(table(), "tidegate.tick")
-    assert not Position("other/2", 3).has_left(table(), "tidegate.tick")
+    assert Position("life/2", 0).has_left(known())
+    assert not Position("other/2", 3).has_left(known())
     # It has gone back from its third version to the first.
     gone_back = {HIGHEST: "3"}
-    assert not Position("life/3", 3).has_left(table(**gone_back), "tidegate.tick")
-    assert Position("life/4", 3).has_left(table(**gone_back), "tidegate.tick")
+    assert not Position("life/3", 3).has_left(known(**gone_back))
+    assert Position("life/4", 3).has_left(known(**gone_back))
 
 
 def test_R2_files_of_a_delivery_that_ends_meanwhile_are_not_beyond_its_position(
@@ -192,15 +193,8 @@ def test_R2_what_is_restored_together_goes_on_with_every_row_once(restored: Rest
 def test_R2_a_commit_that_has_expired_is_not_missed() -> None:
     """Where no commit before it is known any more, it may have expired, too."""
 
-    def table(*ticks: int) -> CommittedTable:
-        commits = tuple(StoredCommit(100 + tick, 0, {"tidegate.tick": str(tick)}) for tick in ticks)
-        newest = commits[0]
-        return CommittedTable(
-            "v", "", "", (), {}, newest.summary, newest.snapshot_id, 0, newest.snapshot_id, "life", commits
-        )
-
     def left(position: Position, *ticks: int) -> bool:
-        return position.has_left(table(*ticks), "tidegate.tick")
+        return position.has_left(KnownCommits("life", {}, {100 + tick: tick for tick in ticks}))
 
     here, elsewhere = Position("life", 3, commit=103), Position("life", 3, commit=999)
     assert not left(here, 5, 4, 3, 2)
@@ -210,7 +204,7 @@ def test_R2_a_commit_that_has_expired_is_not_missed() -> None:
     assert left(here, 2)
     assert not left(Position("life", 3), 5, 4, 3, 2)
     assert not left(Position("another", 3, commit=999), 5, 4, 3, 2)
-    assert here.has_left(None, "tidegate.tick")
+    assert here.has_left(None)
 
 
 @pytest.mark.parametrize("known", [None, 7])

@@ -151,9 +151,9 @@ class IcebergTable:
         """An earlier snapshot of it, by its id or a tag."""
         return self._at(self._table.snapshot(snapshot))
 
-    def summaries(self) -> list[dict[str, str]]:
-        """The summary of every snapshot that is kept, as of the last `current()`."""
-        return [self._summary(snapshot) for snapshot in self._table.snapshots()]
+    def summaries(self) -> dict[int, dict[str, str]]:
+        """The summary of every snapshot that is kept, by its id, as of the last `current()`."""
+        return {snapshot.snapshotId(): self._summary(snapshot) for snapshot in self._table.snapshots()}
 
     def snapshot_ids(self) -> set[int]:
         """The snapshots that are kept, as of the last `current()`."""

@@ -67,8 +67,8 @@ class StoredTable(Protocol):
     def at(self, snapshot: int | str) -> Snapshot:
         """An earlier snapshot of it, by its id or a tag."""
 
-    def summaries(self) -> list[dict[str, str]]:
-        """The summary of every snapshot that is kept, as of the last `current()`."""
+    def summaries(self) -> dict[int, dict[str, str]]:
+        """The summary of every snapshot that is kept, by its id, as of the last `current()`."""
 
     def snapshot_ids(self) -> set[int]:
         """The snapshots that are kept, as of the last `current()`."""

@@ -22,12 +22,10 @@ from tidegate.sinks.upstream import Upstream
 from tidegate.sql.catalog.objects import Sink
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptions, IcebergSinkOptions
-from tidegate.store.metadata import load_table
 from tidegate.store.positions import (
     Position,
     deployment,
     deployment_file,
-    final_keys,
     is_elsewhere,
     last_deployment,
     refusal_file,
@@ -117,13 +115,10 @@ def _position(writer: SinkWriter, upstream: Upstream) -> Position:
 def _require_known(context: Context, sink: Sink, upstream: Upstream, position: Position) -> None:
     """TG542 for a sink that has delivered commits which its view or log does not have, or was refused so: commits that
     its view has made since expire, and a sink that is behind is not told from this one then."""
-    if position.table == upstream.newest.table and upstream.has_commit is not None:
-        commit, newest = position.commit, upstream.newest
-        if commit is not None and (commit == newest.commit or upstream.has_commit(commit)):
-            return
+    if upstream.has_commit(position):
+        return
     name, storage = upstream.source.name, context.project.storage
-    table = load_table(storage, name)
-    if is_elsewhere(storage, sink.name, position, table, final_keys(upstream.source)[0]):
+    if is_elsewhere(storage, sink.name, position, upstream.known_commits()):
         StateFile(storage, refusal_file(storage, sink.name)).write(asdict(position))
         raise TidegateError(
             "TG542",

@@ -8,19 +8,19 @@ one snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.iceberg.layout import ON_TIME, ddl, is_of_view, quote
-from tidegate.iceberg.protocol import AMENDMENTS
+from tidegate.iceberg.protocol import AMENDMENTS, LIFE
 from tidegate.jvm.within import settings
 from tidegate.plan.versions import kept_versions, number_of, tag_of
 from tidegate.sinks.amended import AMENDMENT, Amended, amended, as_of, bound_of
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
 from tidegate.sql.statements.stored_definition import stored_view
-from tidegate.store.positions import Position, final_keys
+from tidegate.store.positions import KnownCommits, Position, final_keys
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.iceberg.protocol import Snapshot
-    from tidegate.iceberg.tables import Tables
+    from tidegate.iceberg.tables import StoredTable, Tables
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import Sink
 
@@ -51,7 +51,7 @@ def few_files(spark: SparkSession) -> AbstractContextManager[None]:
 class Upstream:
     """A view or relation at one snapshot. `source`: its definition, that of the stored results. `newest`: its last
     commit, and its last amendment. `frontier`: up to where a view is final, in ticks. `upserts`: whether the sink
-    follows amendments (B2). `has_commit`: whether its table has a snapshot; None of an earlier version."""
+    follows amendments (B2). `opened`: the table that has it."""
 
     source: Relation | View
     identifier: str
@@ -59,7 +59,7 @@ class Upstream:
     newest: Position
     frontier: int | None
     upserts: bool
-    has_commit: Callable[[int], bool] | None = None
+    opened: StoredTable
 
     @classmethod
     def of(cls, context: Context, sink: Sink) -> Upstream | None:
@@ -74,8 +74,7 @@ class Upstream:
         if isinstance(source, View) and not is_of_view(source, table.properties()):
             # Its next version is being built, or it has gone back to an earlier one (E5).
             source = _as_stored(context, source, table.properties(), identifier, current.id)
-        found = cls._at(source, identifier, current, table.uuid, sink)
-        return replace(found, has_commit=lambda commit: table.at(commit).id == commit)
+        return cls._at(source, identifier, table, current, table.uuid, sink)
 
     @classmethod
     def of_version(cls, context: Context, sink: Sink, life: str) -> Upstream | None:
@@ -93,14 +92,30 @@ class Upstream:
             return None
         at = table.at(tag_of(kept.number))
         source = _as_stored(context, view, kept.definition, identifier, at.id)
-        return cls._at(source, identifier, at, life, sink)
+        return cls._at(source, identifier, table, at, life, sink)
 
     @classmethod
-    def _at(cls, source: Relation | View, identifier: str, at: Snapshot, life: str, sink: Sink) -> Upstream:
+    def _at(
+        cls, source: Relation | View, identifier: str, table: StoredTable, at: Snapshot, life: str, sink: Sink
+    ) -> Upstream:
         tick, total = (at.integer(key) or 0 for key in final_keys(source))
         newest = Position(life, tick, total, amendments=at.integer(AMENDMENTS) or 0, commit=at.commit)
         frontier = at.integer("tidegate.frontier")
-        return cls(source, identifier, at.id, newest, frontier, sink.connector.upserts)
+        return cls(source, identifier, at.id, newest, frontier, sink.connector.upserts, table)
+
+    def has_commit(self, position: Position) -> bool:
+        """Whether it has the commit up to which a sink has delivered; that of an earlier release is not known."""
+        commit = position.commit
+        if commit is None or position.table != self.newest.table:
+            return False
+        return commit == self.newest.commit or self.opened.at(commit).id == commit
+
+    def known_commits(self) -> KnownCommits:
+        """All commits of the current results that are kept: what `has_commit` does not find may have expired."""
+        key, life = final_keys(self.source)[0], self.opened.current().summary.get(LIFE)
+        summaries = self.opened.summaries().items()
+        ticks = {id_: int(s[key]) for id_, s in summaries if key in s and s.get(LIFE) == life}
+        return KnownCommits(self.opened.uuid, self.opened.properties(), ticks)
 
     def has_news(self, delivered: Position) -> bool:
         """Whether there is anything to deliver."""

@@ -63,19 +63,19 @@ class Position:
         facts = {f.name: getattr(self, f.name) for f in fields(self)}
         return {f"{_SUMMARY}{name}": str(value) for name, value in facts.items() if value is not None}
 
-    def has_left(self, table: CommittedTable | None, tick_key: str) -> bool:
-        """Whether this was delivered of commits that the table does not have: it is of an earlier time, restored from a
-        backup, say. `tick_key`: where its commits have their number. (Unknown where they have expired: no.)"""
-        if table is not None and table.uuid != self.table:
-            number = number_of(self.table, table.uuid)
+    def has_left(self, known: KnownCommits | None) -> bool:
+        """Whether this was delivered of commits that its table does not have (None: there is no table): it is of an
+        earlier time, restored from a backup, say. (Unknown where they have expired: no.)"""
+        if known is not None and known.table != self.table:
+            number = number_of(self.table, known.table)
             # (No number of a version is given twice, also where the view has gone back to an earlier one.)
-            return number is not None and number >= next_number(table.properties)
-        ticks = [] if table is None else [one.integer(tick_key) or 0 for one in table.commits]
-        if self.tick > max(ticks, default=0):
+            return number is not None and number >= next_number(known.properties)
+        ticks: Mapping[int, int] = {} if known is None else known.ticks
+        if self.tick > max(ticks.values(), default=0):
             return True
         # Commits expire from the oldest on: where an older one is there, so would this one be.
-        known = () if table is None else (one.snapshot_id for one in table.commits)
-        return self.commit is not None and min(ticks, default=0) < self.tick and self.commit not in known
+        oldest = min(ticks.values(), default=0)
+        return self.commit is not None and oldest < self.tick and self.commit not in ticks
 
     @classmethod
     def of_summary(cls, summary: Mapping[str, str]) -> Position | None:
@@ -92,6 +92,23 @@ class Position:
         # One of an earlier version knows nothing of amendments.
         known = {"amendments": 0, "since": None, "beyond": None, "commit": None, **document}
         return cls(**{f.name: known[f.name] for f in fields(cls)})
+
+
+@dataclass(frozen=True)
+class KnownCommits:
+    """What the table of a view or log knows of its commits. `table`: as in `Position`; `properties`: the table's;
+    `ticks`: the number of each commit that has not expired, by the id of its snapshot."""
+
+    table: str
+    properties: Mapping[str, str]
+    ticks: Mapping[int, int]
+
+    @classmethod
+    def of_table(cls, table: CommittedTable, upstream: Relation | View) -> KnownCommits:
+        """Of the metadata of the table of `upstream`."""
+        key = final_keys(upstream)[0]
+        ticks = {one.snapshot_id: one.integer(key) or 0 for one in table.commits}
+        return cls(table.uuid, table.properties, ticks)
 
 
 def final_keys(upstream: Relation | View) -> tuple[str, str]:
@@ -139,15 +156,12 @@ def refusal_file(storage: Storage, name: str) -> str:
     return f"{storage.work_folder(name)}/refused.json"
 
 
-def is_elsewhere(
-    storage: Storage, name: str, position: Position, table: CommittedTable | None, tick_key: str
-) -> bool:
+def is_elsewhere(storage: Storage, name: str, position: Position, known: KnownCommits | None) -> bool:
     """Whether a sink has delivered what its table does not have (`has_left`), or was refused because of that and stands
     as it did then: commits that are made since expire, too. Raises TG620 if that can't be read."""
-    known = () if table is None or table.uuid != position.table else table.commits
-    if position.commit is not None and position.commit in (one.snapshot_id for one in known):
+    if known is not None and known.table == position.table and position.commit in known.ticks:
         return False
-    if position.has_left(table, tick_key):
+    if position.has_left(known):
         return True
     found = _document(storage, refusal_file(storage, name), f'how sink "{name}" was refused')
     return found is not None and found[0] == asdict(position)

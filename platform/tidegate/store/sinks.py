@@ -10,7 +10,7 @@ from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.store.metadata import load_table
-from tidegate.store.positions import files_beyond, final_keys, is_elsewhere, read_position
+from tidegate.store.positions import KnownCommits, files_beyond, final_keys, is_elsewhere, read_position
 
 #: Where a view's newest commit says how many amendments it has had (B2).
 AMENDMENTS = "tidegate.amendments"
@@ -57,6 +57,7 @@ def sink_status(storage: Storage, sink: Sink, catalog: Catalog) -> SinkStatus:
         amendments = table.integer(AMENDMENTS) or 0
     found = read_position(storage, sink)
     position, moved = found or (None, None)
+    known = None if table is None else KnownCommits.of_table(table, upstream)
     other = position is not None and table is not None and table.uuid != position.table
     goes_on = (
         other and position is not None and table is not None and _goes_on(sink, position.table, table.uuid)
@@ -84,7 +85,7 @@ def sink_status(storage: Storage, sink: Sink, catalog: Catalog) -> SinkStatus:
         current=position is not None
         and behind == 0
         and not unfollowed
-        and not is_elsewhere(storage, sink.name, position, table, final_keys(upstream)[0]),
+        and not is_elsewhere(storage, sink.name, position, known),
         made_anew=other and not goes_on,
         delivered_at=moved,
         amendments_waiting=unfollowed,
@@ -101,7 +102,8 @@ def misplaced(storage: Storage, sink: Sink, catalog: Catalog) -> str | None:
         return None
     position, _ = found
     table = load_table(storage, upstream.name)
-    if is_elsewhere(storage, sink.name, position, table, final_keys(upstream)[0]):
+    known = None if table is None else KnownCommits.of_table(table, upstream)
+    if is_elsewhere(storage, sink.name, position, known):
         return (
             f"it has delivered up to commit {position.tick} of {upstream.name}, which does not have this commit: "
             f"{sink.place} and the tables are of different moments"

@@ -105,7 +105,7 @@ class Log:
         """What is not as it should be after so many batches, as a new handle and another program read it."""
         storage, table = self._session.project.storage, self._session.tables.open(self.table.identifier)
         now, read = table.current(), load_table(storage, self.name)
-        epochs = sorted(int(summary[EPOCH]) for summary in table.summaries())
+        epochs = sorted(int(summary[EPOCH]) for summary in table.summaries().values())
         rows = sum(file["rows"] for file in self.batch.files) * batches
         found = {
             "snapshots": len(table.snapshot_ids()),

@@ -158,8 +158,8 @@ class InProcessTable:
         find: Callable[[Any], Any] = self._table.snapshot_by_name if named else self._table.snapshot_by_id
         return self._at(find(snapshot))
 
-    def summaries(self) -> list[dict[str, str]]:
-        return [summary_of(snapshot) for snapshot in self._table.snapshots()]
+    def summaries(self) -> dict[int, dict[str, str]]:
+        return {snapshot.snapshot_id: summary_of(snapshot) for snapshot in self._table.snapshots()}
 
     def snapshot_ids(self) -> set[int]:
         return {snapshot.snapshot_id for snapshot in self._table.snapshots()}

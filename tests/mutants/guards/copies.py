@@ -77,7 +77,7 @@ GUARDS: tuple[Guard, ...] = (
         "R2",
         "A sink does not go on from a version that its view does not have.",
         "store/positions.py",
-        "            return number is not None and number >= next_number(table.properties)",
+        "            return number is not None and number >= next_number(known.properties)",
         "            return False",
         (f"{_SINKS}::test_R2_a_position_of_a_version_that_the_table_does_not_have_is_found",),
     ),

@@ -181,7 +181,7 @@ def _states(
     the last one is open at its end."""
     # Not what an earlier version has read (E5): its snapshots are kept under a tag.
     life = table.current().summary.get(LIFE)
-    summaries = [s for s in table.summaries() if s.get(LIFE) == life and "tidegate.tick" in s]
+    summaries = [s for s in table.summaries().values() if s.get(LIFE) == life and "tidegate.tick" in s]
     known = sorted(summaries, key=lambda s: int(s["tidegate.tick"]))
     # Before there was a frontier nothing was closed.
     ticks = [s for s in known if "tidegate.frontier" in s]
