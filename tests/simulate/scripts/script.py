@@ -256,7 +256,7 @@ def _erasing(seed: int, rng: Random) -> Script:
         acts += [Keep(True)] if rng.random() < 0.2 else []
         acts += [erase, replace(erase, resumes=True)][: 1 if number else rng.choice([1, 1, 2])]
     acts += [Arrive(rows.file()), Run()][rng.choice([0, 0, 1, 2]) :]
-    wishes = [_erasing_wish(rng, ERASING_STEPS, rng.choice([0, 0, 1, 1, 2])) for _ in range(6)]
+    wishes = [_erasing_wish(rng, ERASING_STEPS, rng.choice([0, 0, 1, 1, 2])) for _ in range(7)]
     wishes.append(_erasing_wish(rng, _ALONGSIDE, rng.randrange(1, 12)))
     return Script(seed, pipeline, tuple(acts), None, tuple(wishes), rng.choice([0, 4, 8]))
 

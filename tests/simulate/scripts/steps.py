@@ -55,7 +55,7 @@ WEIGHTS = {
     "list erasing": 2,
     "read erasing": 2.3,
     "move erasing": 2.8,
-    "delete erasing": 7,
+    "delete erasing": 8,
 }
 TOPIC_STEPS, SINK_STEPS = ("ask topic", "fetch topic"), ("ask sink", "fetch sink", "send sink")
 #: Steps that histories pass, for which faults are wished: each pair of a step and a fault is to be met often enough.
