@@ -12,7 +12,9 @@ from tests.conftest import Workbench
 from tests.evolve.test_apply import BY_SHOP, opened
 from tidegate.cli.invocation import Invocation
 from tidegate.cli.main import app
+from tidegate.errors import TidegateError
 from tidegate.evolve.planning import PlannedChange, planned
+from tidegate.session.apply import apply
 from tidegate.session.session import Session
 
 pytestmark = pytest.mark.runner("inprocess")
@@ -87,7 +89,12 @@ def test_E1_a_plan_says_per_object_what_a_run_makes_of_it(
     assert "largest (view): new version" in drawn
     assert "reads 2 stored rows" in drawn
     assert "→ tidegate apply largest" in drawn
-    assert call(monkeypatch, session, "largest").exit_code == 2
+    # What reads it is a part of that, and so is the sink that refuses.
+    assert call(monkeypatch, session, "largest").exit_code == 1
+    assert [name in drawn for name in ("hourly (view)", "out (sink)", "per_minute")] == [True, True, False]
+    with pytest.raises(TidegateError, match="out: it has delivered rows of") as caught:
+        apply(session, ["largest"])
+    assert caught.value.code == "TG534"
     markdown = call(monkeypatch, session, "--markdown").stdout.splitlines()
     assert markdown[0].startswith("| name | kind | effect |")
     assert len(markdown) == 2 + 5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError, text_of
 from tidegate.evolve.planning import PlannedChange, planned
 from tidegate.iceberg.layout import relation_identity
+from tidegate.sql.catalog.objects import Relation
 from tidegate.store.metadata import load_table
 from tidegate.store.writers import LiveRecord, ask_to_reload, is_below, is_here, read_writer, running
 
@@ -19,13 +20,12 @@ if TYPE_CHECKING:
     from tidegate.project import Project
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.catalog import Catalog
-    from tidegate.sql.catalog.objects import Relation
 
 #: Processes of live mode that write a relation.
 Live = tuple[LiveRecord, ...]
 
-#: Of the lease of whoever changes a definition beside live mode.
-_DEFINITION = "$definition"
+#: Of the lease of whoever changes a definition beside live mode; and of whoever replaces the results of a view.
+_DEFINITION, _REPLACING = "$definition", "$replacing"
 #: How long live mode is waited for: until it has read the definitions, and until it has ended the commit that it is at,
 #: and changed the log.
 _READ_SECONDS, _CHANGE_SECONDS, _LOOKS_EVERY = 60.0, 120.0, 0.2
@@ -50,10 +50,18 @@ def changing(context: Context, name: str) -> Iterator[Live]:
 
 def require_in_place(project: Project, catalog: Catalog, names: Iterable[str]) -> None:
     """Live mode changes in place what can be, and never replaces results (E1). Raises TG709 for what it would refuse,
-    or recompute."""
-    found = planned(project, catalog, names)
+    or recompute, unless somebody does that now (`replacing`)."""
+    locks = project.state_dir / "locks" / project.env.warehouse.namespace
+    members = set(names)
+    found = [one for one in planned(project, catalog) if one.name in members]
     bad = [
-        one for one in found if one.effect == "refused" or (one.effect, one.kind) == ("new version", "view")
+        one
+        for one in found
+        if one.effect == "refused"
+        or (
+            (one.effect, one.kind) == ("new version", "view")
+            and read_writer(locks, f"{one.name}{_REPLACING}").state != "held"
+        )
     ]
     if bad:
         raise TidegateError(
@@ -61,6 +69,48 @@ def require_in_place(project: Project, catalog: Catalog, names: Iterable[str]) -
             "live mode takes up only what can be changed in place:" + "".join(map(_told, bad)),
             hint="; ".join(dict.fromkeys(one.command or "undo the change" for one in bad)),
         )
+
+
+@contextmanager
+def replacing(context: Context, views: Iterable[str]) -> Iterator[None]:
+    """While the block runs, live mode takes up definitions by which the results of these views are replaced: this
+    process replaces them, and was told to. Until it has, live mode adds nothing to them."""
+    with ExitStack() as held:
+        for name in views:
+            held.enter_context(context.lease(name, _REPLACING))
+        yield
+
+
+def left_by_live(
+    context: Context, changes: Sequence[PlannedChange], notify: Callable[[str], None]
+) -> list[PlannedChange]:
+    """Have live mode take up the definitions in the files where it runs something that changes, and change the logs
+    that it writes. Returns the changes that are not its own. Raises TG709 if it refuses them, TG710 if it does not
+    answer."""
+    live = [one for one in _running(context) if is_here(one)]
+    live = [one for one in live if any(_has(one, change.name) for change in changes)]
+    if not live:
+        return list(changes)
+    found = ask_to_reload(context.project.state_dir, context.project.env_name, live, _READ_SECONDS)
+    if refusals := [text_of(one.refused.error) for one in found if one.refused is not None]:
+        raise TidegateError(
+            "TG709",
+            f"live mode does not take up the definitions, so nothing is applied:\n{refusals[0]}",
+            hint="undo the change, or stop live mode and apply it then",
+        )
+    own = [one for one in changes if any(_has(record, one.name) for record in found)]
+    notify(
+        f"live mode has taken up the definitions, and makes these changes: {', '.join(one.name for one in own)}"
+    )
+    for one in own:
+        relation = context.catalog.get(one.name) if one.effect == "in place" and one.kind != "sink" else None
+        if isinstance(relation, Relation) and not is_changed(context, relation):
+            raise TidegateError(
+                "TG709",
+                f'live mode has not changed the log of "{one.name}" yet: {"; ".join(one.what)}',
+                hint="its log says what stands in the way; then apply again",
+            )
+    return [one for one in changes if one not in own]
 
 
 def _told(one: PlannedChange) -> str:
@@ -133,9 +183,11 @@ def _refused(relation: Relation, why: str, location: Location | None) -> Tidegat
 def is_changed(context: Context, relation: Relation) -> bool:
     """Whether live mode has changed the log; it is waited for."""
     wanted, end = relation_identity(relation), time.monotonic() + _CHANGE_SECONDS
+    # (The rows of a table with a key follow its log, in a commit of their own.)
+    names = [relation.name, f"{relation.name}$state"][: 2 if relation.primary_key else 1]
     while True:
-        table = load_table(context.project.storage, relation.name)
-        if table is not None and table.properties.get("tidegate.identity") == wanted:
+        tables = [load_table(context.project.storage, name) for name in names]
+        if all(one is None or one.properties.get("tidegate.identity") == wanted for one in tables):
             return True
         if time.monotonic() >= end:
             return False

@@ -14,7 +14,7 @@ from tidegate.iceberg.layout import is_of_view, relation_identity, strategy_iden
 from tidegate.plan.columns.changes import CHANGES, ColumnStep, other_columns, with_step
 from tidegate.plan.gaps import with_cleaned
 from tidegate.plan.versions import HELD_AT, KeptPast, held_at, held_text, kept_past, replaced_below
-from tidegate.sql.catalog.lineage import readers_of, reads_of
+from tidegate.sql.catalog.lineage import readers_of, reads_of, sources_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.store.metadata import CommittedTable, load_table
 from tidegate.store.positions import deployment, last_deployment
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidegate.watermark import TimeKind
 
 Effect = Literal["unchanged", "new", "in place", "new version", "refused"]
+_QUERY = "its query has changed"
 #: Set by a rebuild of a view below, where the commits of this one do not say what they have read.
 _STALE = "tidegate.stale"
 
@@ -78,7 +79,8 @@ class _Planning:
 
 
 def planned(project: Project, catalog: Catalog, names: Iterable[str] | None = None) -> list[PlannedChange]:
-    """What becomes of everything, or of `names`, each after what it reads. Raises TG620 if tables can't be read."""
+    """What becomes of everything, each after what it reads; or of `names`, and of what has to change with them. Raises
+    TG620 if tables can't be read."""
     planning = _Planning(project, catalog, project.storage_of(catalog))
     found = []
     for item in catalog.order():
@@ -89,8 +91,44 @@ def planned(project: Project, catalog: Catalog, names: Iterable[str] | None = No
         if own or one.effect in ("refused", "new version"):
             found.append(one)
     found += [_of_sink(planning, sink) for sink in catalog.sinks]
-    wanted = None if names is None else {name.casefold() for name in names}
-    return [one for one in found if wanted is None or one.name.partition("$")[0].casefold() in wanted]
+    if names is None:
+        return found
+    wanted = _with_connected(planning, found, {name.casefold() for name in names})
+    return [one for one in found if owner_of(one.name) in wanted]
+
+
+def owner_of(name: str) -> str:
+    """The name that a definition has given, in small letters, for that of something that belongs to it, too."""
+    return name.partition("$")[0].casefold()
+
+
+def _with_connected(planning: _Planning, found: Iterable[PlannedChange], names: set[str]) -> set[str]:
+    """With what these read, where that has to change first; and with what reads what is changed then, where its results
+    are of before by that alone."""
+    catalog = planning.catalog
+    below = {owner_of(item.name): _all_below(catalog, item) for item in (*catalog.order(), *catalog.sinks)}
+    changed = {owner_of(one.name) for one in found if one.effect != "unchanged"}
+    own = {
+        owner_of(one.name)
+        for one in found
+        if one.effect == "new" or planning.replaced.get(one.name) == _QUERY
+    }
+    wanted, more = set[str](), names
+    while not more <= wanted:
+        wanted = wanted | more
+        moved = wanted & changed
+        first = changed & set[str]().union(*(below[name] for name in moved))
+        more = first | {name for name in changed - own if not moved.isdisjoint(below[name])}
+    return wanted
+
+
+def _all_below(catalog: Catalog, item: Relation | View | Sink) -> set[str]:
+    """What something reads, itself or through others, by `owner_of`."""
+    if isinstance(item, Sink):
+        upstream = catalog.get(item.upstream)
+        assert isinstance(upstream, Relation | View)
+        return ({owner_of(upstream.name)} | _all_below(catalog, upstream)) - {owner_of(item.name)}
+    return {owner_of(one.name) for one in sources_of(catalog, item)} - {owner_of(item.name)}
 
 
 def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
@@ -181,7 +219,7 @@ def _other(planning: _Planning, view: View, stored: CommittedTable) -> str | Non
     """Why the results of a view are not those of its definition, once the next run has changed what it can."""
     properties = stored.properties
     if not is_of_view(view, properties):
-        return "its query has changed"
+        return _QUERY
 
     def changes(name: str) -> str | None:
         """As its log will say once the next run has changed it."""

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
+from tidegate.evolve.beside_live import left_by_live, replacing
 from tidegate.evolve.planning import PlannedChange, planned
 from tidegate.runtime.result import RunReport
 from tidegate.runtime.steps import Steps
@@ -64,7 +65,22 @@ def apply(
     if at is not None:
         require_all_possible(session, [_view(session, one) for one in leaders], at)
     _require_agreed(session, [one for one in changes if replaces(one)])
-    steps = steps or Steps(fail_fast=True)
+    with replacing(session, [one.name for one in changes if replaces(one)]):
+        mine = left_by_live(session, [one for one in others if not replaces(one)], notify)
+        others = [one for one in others if replaces(one) or one in mine]
+        return _applied(session, leaders, others, on_event, notify, steps or Steps(fail_fast=True), at)
+
+
+def _applied(
+    session: Session,
+    leaders: Sequence[PlannedChange],
+    others: Sequence[PlannedChange],
+    on_event: Callable[[Event], None] | None,
+    notify: Callable[[str], None],
+    steps: Steps,
+    at: str | None,
+) -> AppliedPlan:
+    """`leaders`: what takes its place at the time `at`; `others`: what else there is to do."""
     applied = AppliedPlan()
     for one in others:
         if one.held_at is not None and not replaces(one):

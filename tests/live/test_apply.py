@@ -1,0 +1,110 @@
+"""`tidegate apply` while `tidegate live` runs (E1, E3, E5): a change of a source and of the views that name its columns
+is made by one command; other groups do not notice, and every row is counted once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.test_alter import SOURCE, VIEWS, Orders, judged
+from tests.live.test_end_to_end import Live
+from tests.maintenance.restoring import expected, stored
+from tidegate.project import Project
+from tidegate.store.metadata import load_table
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def _view(name: str, query: str) -> str:
+    return f"CREATE MATERIALIZED VIEW {name} AS {query} EMIT ON WINDOW CLOSE;\n"
+
+
+def _asset(amount: str = "INT", note: str = "", minutes: str = VIEWS["minutes"]) -> str:
+    source = SOURCE.format(name="orders").replace("amount INT", f"amount {amount}{note}")
+    return f"{source};\n{_view('minutes', minutes)}{_view('sums', VIEWS['sums'])}{SOURCE.format(name='other')};\n"
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Live]:
+    root = tmp_path / "project"
+    (root / "in" / "other").mkdir(parents=True)
+    found = Live(
+        root,
+        asset=_asset(),
+        warehouse={"catalog": {"type": "jdbc", "uri": "jdbc:sqlite:.tidegate/warehouse/catalog.db"}},
+    )
+    yield found
+    if found.process.poll() is None:
+        found.process.send_signal(signal.SIGTERM)
+        found.process.wait(60)
+
+
+def total_of(live: Live) -> int | None:
+    """Of all windows that are closed; None before there is a table."""
+    if load_table(Project.load(live.root).storage, "sums") is None:
+        return None
+    return sum(
+        total * times for (_, total), times in stored(live.root, "sums", "window_end", "total").items()
+    )
+
+
+def command(live: Live, *words: str) -> tuple[int, str]:
+    whole = [sys.executable, "-m", "tidegate.cli.main", *words]
+    done = subprocess.run(whole, cwd=live.root, capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_E1_E5_a_column_that_views_name_is_changed_by_apply_while_live_mode_runs(live: Live) -> None:
+    orders = Orders(live.root)
+    orders.send(10, 50, 40, 70, amount=1)
+    live.wait(lambda: judged(live) == 4)
+    live.wait(lambda: total_of(live) == 2)
+
+    # Widened, with a column more that a view counts now, too: what live mode does not make by itself.
+    counted = VIEWS["minutes"].replace("sum(id) AS ids", "sum(id) AS ids, count(note) AS notes")
+    live.assets.write_text(_asset("BIGINT", ", note VARCHAR", counted))
+    code, said = command(live, "reload")
+    assert (code, "sums (view): new version" in said, "minutes (view): new version" in said) == (
+        1,
+        True,
+        True,
+    ), said
+    code, said = command(live, "plan", "sums")
+    assert code == 2, said
+    assert [name in said for name in ("orders (source): in place", "sums (view): new version")] == [
+        True,
+        True,
+    ], said
+    # (The query of the other view was changed by itself.)
+    assert "minutes (view)" not in said
+    code, said = command(live, "apply", "--yes")
+    assert code == 0, said
+    assert "live mode has taken up the definitions, and makes these changes: orders" in said, said
+
+    orders.send(90, 61, 130, amount=1 << 40, note="new")
+    live.wait(lambda: judged(live) == 7)
+    orders.send(400, amount=4)
+    live.wait(lambda: judged(live) == 8)
+    outcomes, windows, _ = expected(orders.rows)
+    rows = "_outcome != 'watermark'"
+    assert stored(live.root, "orders", "id", "_outcome", where=rows) == dict.fromkeys(outcomes.items(), 1)
+    live.wait(lambda: stored(live.root, "minutes", "window_end", "k", "n", "ids") == windows)
+    on_time = {number for number, outcome in outcomes.items() if outcome == "on_time"}
+    closed = {number for number in on_time if orders.rows[number][2] < 360}
+    total = sum(1 << 40 if number >= 4 else 1 for number in closed)
+    live.wait(lambda: total_of(live) == total)
+    notes = stored(live.root, "minutes", "window_end", "notes")
+    assert sum(n * times for (_, n), times in notes.items()) == len(
+        [number for number in closed if number >= 4]
+    )
+    assert command(live, "plan")[0] == 0
+
+    # The other group has not begun again, and the process is the one that began.
+    assert [one["began"] for one in live.told("definitions_loaded")] == [["orders"]]
+    assert len({one["pid"] for one in live.told("worker_started")}) == 1
+    assert {one["name"] for one in live.told("member_failed")} <= {"sums", "minutes"}
