@@ -104,7 +104,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "The text in `assets/` differs from the definition of the stored rows. `tidegate "
         "status` and `tidegate why` report this, too. A run changes a log in place if the definition asks for no more; "
         "otherwise it leaves the object, and the objects that read it, unchanged (TG506).",
-        "For a view: `tidegate rebuild NAME`. For a source: undo the change, give the new definition another name, or DROP "
+        "For a view: `tidegate apply NAME`. For a source: undo the change, give the new definition another name, or DROP "
         "the source.",
     ),
 }

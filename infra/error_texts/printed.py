@@ -163,7 +163,7 @@ hint: what was committed is kept; run the same command again""",
 hint: the folder .tidegate/workers must be yours, on a file system that has sockets""",
     "TG709": """error TG709: live mode takes up only what can be changed in place:
   orders_hourly (view): new version: its query has changed
-hint: tidegate rebuild orders_hourly""",
+hint: tidegate apply orders_hourly""",
     "TG710": """error TG710: live mode does not run for environment "local" in this project folder, on ada-laptop
 hint: tidegate live starts it; it reads the definitions when it starts""",
     "TG712": """error TG712: can't write plots: Permission denied
@@ -174,5 +174,5 @@ hint: set it with let shop or in the environment, or write ${shop:default}""",
  --> assets/orders.sql:25:26
 25 | CREATE MATERIALIZED VIEW orders_hourly AS
                               ^^^^^^^^^^^^^
-hint: tidegate rebuild orders_hourly recomputes them""",
+hint: tidegate apply orders_hourly recomputes them""",
 }

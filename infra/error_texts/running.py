@@ -46,7 +46,7 @@ RUNNING: dict[str, tuple[str, str]] = {
         "computed with, or a view that this one reads was rebuilt, or another process changed the definition after this "
         "one had read it. Comments, line breaks and "
         "the case of keywords do not matter.",
-        "For a view: `tidegate rebuild NAME`. For a source: do what the message says if its log can be changed in place; "
+        "For a view: `tidegate apply NAME`. For a source: do what the message says if its log can be changed in place; "
         "or undo the change, give the new definition another name, or DROP the source. After a change by another process, "
         "open a new session. [Changing a definition](changing.md) has every case.",
     ),

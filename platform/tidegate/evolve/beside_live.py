@@ -175,7 +175,8 @@ def _refused(relation: Relation, why: str, location: Location | None) -> Tidegat
     return TidegateError(
         "TG709",
         f'live mode, which writes "{relation.name}", does not take up the change, so nothing is changed:\n{why}',
-        hint="stop live mode, and make the change then; tidegate rebuild recomputes results of before the change",
+        hint="make the change in the file of the definition, and run tidegate apply, which asks before it replaces "
+        "results; or stop live mode, make the change, and run tidegate apply then",
         location=location,
     )
 

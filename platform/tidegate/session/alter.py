@@ -93,7 +93,7 @@ def alter_column(context: Context, statement: AlterColumn) -> Result:
     if live:
         message += "; live mode continues with the change"
     if old:
-        message += f"; results of before the change are in {', '.join(old)}: tidegate rebuild recomputes them"
+        message += f"; results of before the change are in {', '.join(old)}: tidegate apply recomputes them"
     return Result(message=message)
 
 

@@ -62,7 +62,7 @@ def _changed_view(
         if other is None:
             return None
         what = f"its results were computed before {other}"
-    return _warning(name, view, what, f"tidegate rebuild {name} recomputes them")
+    return _warning(name, view, what, f"tidegate apply {name} recomputes them")
 
 
 def _changed_relation(

@@ -105,14 +105,14 @@ def test_R4_check_status_and_why_say_without_spark_what_differs_from_what_is_dep
     assert (
         'TG907: "v" has changed since it was deployed: its results are those of the earlier query' in status
     )
-    assert "tidegate rebuild v recomputes them" in status
+    assert "tidegate apply v recomputes them" in status
     assert '"w"' not in status
     changed = json.loads(tidegate("status", "--json").stdout)["changed"]
     assert {one["name"]: one["code"] for one in changed} == {"s": "TG907", "v": "TG907"}
     why = tidegate("why", "v")
     assert why.exit_code == 1
     assert "WARNING definition_changed\n  what  " in why.stdout
-    assert "  do    tidegate rebuild v recomputes them\n" in why.stdout
+    assert "  do    tidegate apply v recomputes them\n" in why.stdout
     findings = json.loads(tidegate("why", "--json").stdout)["findings"]
     assert [f["asset"] for f in findings if f["kind"] == "definition_changed"] == ["s", "v"]
 
