@@ -5,21 +5,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from pyarrow.fs import FileSelector
+
 from tidegate.errors import TidegateError
 from tidegate.plan.upkeep_stages import state_of
 from tidegate.plan.versions import kept_versions, next_of
-from tidegate.project import Project
-from tidegate.project.project import environments
 from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import Relation, View, reads
 from tidegate.sql.options.connectors import ReplayOptions
 from tidegate.sql.views.passed_columns import counts_only, passed_columns
-from tidegate.store.metadata import load_properties, table_names
+from tidegate.store.metadata import load_properties, load_table, namespaces, owners_in, table_names
+from tidegate.store.positions import last_deployment
 from tidegate.watermark import Expression
 
 if TYPE_CHECKING:
@@ -46,12 +47,14 @@ class ReachedView:
 @dataclass
 class ReadersOfLog:
     """The stored views that read a log: `reached`, each after what it reads; and `keeping`: those whose counts and sums
-    over the rows stay. `above`: those that read only such views. `beyond`: in words, what is neither."""
+    over the rows stay. `above`: those that read only such views. `beyond`: in words, what is neither. `having`: the
+    names of all that has rows of the log, or values of them."""
 
     reached: list[ReachedView] = field(default_factory=list)
     keeping: list[View] = field(default_factory=list)
     above: list[View] = field(default_factory=list)
     beyond: list[str] = field(default_factory=list)
+    having: list[str] = field(default_factory=list)
 
 
 def require_reach(context: Context, log: StoredLog, condition: RowsCondition, keep: bool) -> ReadersOfLog:
@@ -64,7 +67,8 @@ def require_reach(context: Context, log: StoredLog, condition: RowsCondition, ke
         *_names(log, condition),
         *found.beyond,
         *_left(context, relation),
-        *_branches(context, relation),
+        *_sinks_left(context, found.having),
+        *_branches(context, log),
     ]
     if reasons:
         lines = "".join(f"\n  {reason}" for reason in reasons)
@@ -147,6 +151,7 @@ def _readers(context: Context, relation: Relation, condition: RowsCondition, kee
         for sink in catalog.sinks
         if sink.upstream in names
     ]
+    found.having += names
     return found
 
 
@@ -199,29 +204,47 @@ def _undefined(storage: Storage, namespace: str, known: set[str], of: Iterable[s
     return sorted(found & inputs.keys() - known)
 
 
-def _branches(context: Context, relation: Relation) -> Iterator[str]:
-    """Views of the environments that read this one's sources (X3)."""
-    project = context.project
-    for name in environments(project.root):
-        if name == project.env_name:
+def _branches(context: Context, log: StoredLog) -> Iterator[str]:
+    """Views of the environments that read this one's sources (X3). They have namespaces in the same catalog, whatever
+    files and variables this process sees: those of others who work on the project, and of pull requests."""
+    storage, owner, name = context.project.storage, context.project.owner, log.relation.name
+    for namespace in namespaces(storage):
+        if namespace == storage.namespace_of(name):
             continue
-        try:
-            other = Project.load(project.root, name)
-            if other.env.reads != project.env_name:
-                continue
-            catalog = other.catalog()
-        except TidegateError as error:
-            yield f'environment "{name}", which can\'t be looked at: {error.message}'
+        # (All that is in a namespace is of one owner.)
+        _, other = next(owners_in(storage, namespace), (None, None))
+        if other is None or other.project != owner.project or other == owner:
             continue
-        stored = [
-            item.name
-            for item in readers(catalog, relation)
-            if load_properties(other.storage, item.name) is not None
-        ]
         # Also by an earlier version, and what no file defines any more.
-        every = _undefined(other.storage, other.env.warehouse.namespace, set(), [relation.name])
-        if found := sorted({*stored, *every}):
-            yield f'environment "{name}": {", ".join(found)}'
+        found = _undefined(storage, namespace, set(), [name])
+        if name in table_names(storage, namespace):
+            # That environment has a source of this name itself.
+            found = [one for one in found if one != name and _has_read(storage, namespace, one, log)]
+        if found:
+            yield f'environment "{other.environment}", namespace {namespace}: {", ".join(found)}'
+
+
+def _has_read(storage: Storage, namespace: str, name: str, log: StoredLog) -> bool:
+    """Whether a table says that it has read this very log."""
+    table = load_table(storage, name, namespace)
+    inputs = json.loads(table.summary.get("tidegate.inputs") or "{}") if table is not None else {}
+    entry = inputs.get(log.relation.name)
+    return entry is not None and entry.get("commit") in log.table.snapshot_ids()
+
+
+def _sinks_left(context: Context, names: Collection[str]) -> Iterator[str]:
+    """Places with rows of these that a sink has delivered which no file defines any more: it was not dropped."""
+    catalog, storage = context.catalog, context.project.storage
+    filesystem, folder = storage.filesystem(storage.work_folder("").rstrip("/"))
+    for one in filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
+        name = one.base_name
+        if catalog.sinks.find(name) is not None or catalog.find(name) is not None:
+            continue
+        found = last_deployment(storage, name)
+        # (What it has delivered may be gone, too.)
+        if found is not None and (found["from"] in names or catalog.find(found["from"]) is None):
+            place = f"{found['connector']} {found['place']}"
+            yield f"{name}: a sink that no file defines any more, and that has delivered to {place}"
 
 
 def left_to_others(relation: Relation) -> list[str]:

@@ -62,6 +62,11 @@ def locations(file: Path, namespace: str) -> dict[str, str]:
     return {str(name): str(where) for name, where in values if where is not None}
 
 
+def namespaces(file: Path) -> list[str]:
+    """The namespaces that have tables, in their order of name. Raises TG620."""
+    return [str(one) for (one,) in _rows(file, "DISTINCT table_namespace", "catalog_name = ? ORDER BY 1", ())]
+
+
 def names(file: Path, namespace: str) -> list[str]:
     """The tables of a namespace, in their order of name. Raises TG620."""
     return [
