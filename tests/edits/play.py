@@ -25,6 +25,7 @@ from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.store.metadata import load_table
 from tidegate.store.status import read_status
+from tidegate.store.writers import running
 
 #: Seconds that anything may take.
 _PATIENCE = 240.0
@@ -126,9 +127,17 @@ class EditedProject:
         if of_columns:
             # (Nobody edits a definition whose last edit is not in the log yet.)
             expected = columns_of(self._definition)
-            self._await(f"the columns {expected}", lambda: stored_columns(self._storage) == expected)
+            self._await(f"the columns {expected}", lambda: self._has_columns(expected))
         if step.back:
             self._roll_back(step.back)
+
+    def _has_columns(self, expected: list[tuple[str, str]]) -> bool:
+        """Live mode does not take up by itself what replaces results: then somebody applies it."""
+        if stored_columns(self._storage) == expected:
+            return True
+        if any(one.refused is not None for one in running(self._project.state_dir, self._project.env_name)):
+            self._apply(None)
+        return False
 
     def _kill(self, target: str) -> None:
         if not self._pipeline.kill(target):
