@@ -114,7 +114,7 @@ hint: create it, or check the options topic and properties.bootstrap.server""",
 1 | CREATE SOURCE clicks (
                   ^^^^^^
 hint: restore them; or set on_data_loss = 'record' to continue after the gap, which the log will show; or DROP SOURCE clicks and begin again with the messages that are kept""",
-    "TG553": """error TG553: source "clicks": the topic clicks was deleted and created again: its offsets are those of other messages now
+    "TG553": """error TG553: source "clicks": the topic clicks was deleted and created again, or the servers are of another cluster: its offsets are those of other messages now
  --> assets/clicks.sql:1:15
 1 | CREATE SOURCE clicks (
                   ^^^^^^

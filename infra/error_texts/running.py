@@ -239,7 +239,7 @@ RUNNING: dict[str, tuple[str, str]] = {
         ),
     ),
     "TG553": (
-        "The position of a source is an offset in the topic. In the topic that was created again, the same offsets belong to other messages, so some rows would be skipped.",
+        "The position of a source is an offset in the topic. In a topic that was created again, or that servers of another cluster have, the same offsets belong to other messages, so some rows would be skipped.",
         "Give the source another name, or DROP it to begin again.",
     ),
     "TG554": (

@@ -201,7 +201,7 @@ def test_X5_json_of_a_registry_is_json_behind_its_frame(workbench: Workbench, pr
     assert shown(session, "SELECT id FROM s ORDER BY id") == [(0,), (1,), (2,)]
     assert shown(session, 'SELECT "offset", raw, reason FROM "s$rejected" ORDER BY "offset"') == [
         (3, "\0\0", "unparseable: not one JSON object"),
-        (4, '{"id": "x"}', 'unparseable: column "id" wants BIGINT'),
+        (4, '{"id": "x"}', 'unparseable: column "id" wants BIGINT (schema 5)'),
     ]
     (status,) = read_status(session.project).relations
     assert status.undeclared == {"more": "schema 5"}

@@ -29,7 +29,7 @@ CODES: dict[str, str] = {
     "TG550": "Kafka broker that does not answer, or refuses the login",
     "TG551": "Kafka topic that does not exist",
     "TG552": "rows that Kafka's retention removed before they were read",
-    "TG553": "Kafka topic that was deleted and created again",
+    "TG553": "Kafka topic that is another one than the one that was read",
     "TG554": "Spark session without the Kafka connector",
     "TG555": "schema registry that does not answer, or refuses the login",
     "TG556": "schema registry that gives a schema in a form that can't be read",

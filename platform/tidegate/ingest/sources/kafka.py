@@ -283,7 +283,7 @@ class KafkaConnector(Connector):
         ]
         if anew or shorter:
             why = (
-                "was deleted and created again"
+                "was deleted and created again, or the servers are of another cluster"
                 if anew
                 else f"ends before the offset up to which partition {shorter[0]} was read"
             )

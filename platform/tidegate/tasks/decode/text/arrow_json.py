@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from tidegate.tasks.decode.columns import computed
 from tidegate.tasks.decode.limits import STANDARD, Limits
 from tidegate.tasks.decode.reasons import reasons
-from tidegate.tasks.decode.text.bulk import bare, decode, pieces
+from tidegate.tasks.decode.text.bulk import decode_messages, pieces
 from tidegate.tasks.decode.text.decoders import JsonDecoder, text_decoder
 from tidegate.tasks.reading import NeedsSpark
 
@@ -113,8 +113,7 @@ class JsonReader:
 
     def _shape(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         n = batch.num_rows
-        value = bare(self.decoder, batch.column("value"))
-        found = decode(self.decoder, value)
+        value, found = decode_messages(self.decoder, batch.column("value"))
         if any(left.null_count < n for left in found.left):
             raise NeedsSpark("a value that Spark must convert")
         columns: dict[str, pa.Array] = {}

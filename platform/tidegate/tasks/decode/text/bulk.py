@@ -7,7 +7,7 @@ fit a column keep what could be read of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -105,10 +105,9 @@ def _decoded(decoder: TextDecoder, value: pa.Array) -> Decoded:
 def parsed(decoder: TextDecoder, value: pa.Array) -> dict[str, pa.Array]:
     """Of texts (of any number): `c…` and `t…`, a target's values and what is left to Spark of them (if anything may
     be), `_raw`, `_why`, `_text` where something is left or what the row must have is NULL, and `_whole`."""
-    chunks, value = [], bare(decoder, value)
+    chunks = []
     for piece in pieces(pa.RecordBatch.from_arrays([value], ["value"]), "value"):
-        texts = piece.column("value")
-        found = decode(decoder, texts)
+        texts, found = decode_messages(decoder, piece.column("value"))
         needed = pc.or_(found.whole.fill_null(False), _incomplete(decoder.targets, found))
         columns = {}
         for place, target in enumerate(decoder.targets):
@@ -126,13 +125,25 @@ def parsed(decoder: TextDecoder, value: pa.Array) -> dict[str, pa.Array]:
     return {name: pa.concat_arrays([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 
-def bare(decoder: TextDecoder, value: pa.Array) -> pa.Array:
-    """Messages without the id of a schema, where clients of a registry have put one: a byte 0 and four more. (No JSON
-    begins so.)"""
+def decode_messages(decoder: TextDecoder, value: pa.Array) -> tuple[pa.Array, Decoded]:
+    """The texts of messages, and what becomes of them. Where clients of a registry have put the id of a schema before a
+    text, a byte 0 and four more (no JSON begins so), a reason names the schema."""
     if not decoder.framed:
-        return value
-    framed = pc.and_(pc.starts_with(value, b"\0"), pc.greater_equal(pc.binary_length(value), 5))
-    return pc.if_else(framed, pc.binary_slice(value, 5), value)
+        return value, decode(decoder, value)
+    framed = pc.and_(pc.starts_with(value, b"\0"), pc.greater_equal(pc.binary_length(value), 5)).fill_null(
+        False
+    )
+    text = pc.if_else(framed, pc.binary_slice(value, 5), value)
+    found = decode(decoder, text)
+    refused = pc.and_(framed, found.why.is_valid())
+    if pc.any(refused).as_py():
+        numbers = pc.binary_slice(value.filter(refused), 1, 5).cast(pa.binary(4))
+        ids = np.frombuffer(numbers.buffers()[1], ">u4", len(numbers), 4 * numbers.offset).astype(np.uint32)
+        parts = (found.why.filter(refused), " (schema ", pa.array(ids).cast(pa.string()), ")")
+        found = replace(
+            found, why=pc.replace_with_mask(found.why, refused, pc.binary_join_element_wise(*parts, ""))
+        )
+    return text, found
 
 
 def _incomplete(targets: Sequence[DeclaredColumn], found: Decoded) -> pa.Array:
