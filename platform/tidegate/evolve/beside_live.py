@@ -74,9 +74,14 @@ def require_in_place(project: Project, catalog: Catalog, names: Iterable[str]) -
 @contextmanager
 def replacing(context: Context, views: Iterable[str]) -> Iterator[None]:
     """While the block runs, live mode takes up definitions by which the results of these views are replaced: this
-    process replaces them, and was told to. Until it has, live mode adds nothing to them."""
+    process replaces them, and was told to. Until it has, live mode adds nothing to them. Raises TG508 for a view that
+    live mode writes in a catalog that is a folder: there no swap is possible meanwhile."""
+    is_folder = context.project.storage.settings.catalog.type == "hadoop"
     with ExitStack() as held:
         for name in views:
+            if is_folder and any(_has(one, name) for one in _running(context)):
+                with context.lease(name):
+                    pass
             held.enter_context(context.lease(name, _REPLACING))
         yield
 
@@ -84,32 +89,32 @@ def replacing(context: Context, views: Iterable[str]) -> Iterator[None]:
 def left_by_live(
     context: Context, changes: Sequence[PlannedChange], notify: Callable[[str], None]
 ) -> list[PlannedChange]:
-    """Have live mode take up the definitions in the files where it runs something that changes, and change the logs
-    that it writes. Returns the changes that are not its own. Raises TG709 if it refuses them, TG710 if it does not
-    answer."""
+    """Of changes that replace no results, those that live mode does not make. What it runs follows what is stored by
+    itself; where it writes a log that changes, it is asked to take up the definitions in the files, and the change is
+    waited for. Raises TG709 if it refuses them, TG710 if it does not answer."""
     live = [one for one in _running(context) if is_here(one)]
-    live = [one for one in live if any(_has(one, change.name) for change in changes)]
-    if not live:
-        return list(changes)
-    found = ask_to_reload(context.project.state_dir, context.project.env_name, live, _READ_SECONDS)
-    if refusals := [text_of(one.refused.error) for one in found if one.refused is not None]:
-        raise TidegateError(
-            "TG709",
-            f"live mode does not take up the definitions, so nothing is applied:\n{refusals[0]}",
-            hint="undo the change, or stop live mode and apply it then",
-        )
-    own = [one for one in changes if any(_has(record, one.name) for record in found)]
-    notify(
-        f"live mode has taken up the definitions, and makes these changes: {', '.join(one.name for one in own)}"
-    )
-    for one in own:
-        relation = context.catalog.get(one.name) if one.effect == "in place" and one.kind != "sink" else None
-        if isinstance(relation, Relation) and not is_changed(context, relation):
+    logs = [one for one in changes if one.effect == "in place" and one.kind not in ("view", "sink")]
+    asked = [record for record in live if any(_has(record, one.name) for one in logs)]
+    if asked:
+        live = ask_to_reload(context.project.state_dir, context.project.env_name, asked, _READ_SECONDS)
+        if refusals := [text_of(one.refused.error) for one in live if one.refused is not None]:
+            raise TidegateError(
+                "TG709",
+                f"live mode does not take up the definitions, so nothing is applied:\n{refusals[0]}",
+                hint="undo the change; or stop live mode, and apply it then",
+            )
+    own = [one for one in changes if any(_has(record, one.name) for record in live)]
+    for one in [one for one in own if one in logs]:
+        relation = context.catalog.get(one.name)
+        assert isinstance(relation, Relation)
+        if not is_changed(context, relation):
             raise TidegateError(
                 "TG709",
                 f'live mode has not changed the log of "{one.name}" yet: {"; ".join(one.what)}',
                 hint="its log says what stands in the way; then apply again",
             )
+    if own:
+        notify(f"live mode makes these changes: {', '.join(one.name for one in own)}")
     return [one for one in changes if one not in own]
 
 

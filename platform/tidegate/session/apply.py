@@ -65,9 +65,12 @@ def apply(
     if at is not None:
         require_all_possible(session, [_view(session, one) for one in leaders], at)
     _require_agreed(session, [one for one in changes if replaces(one)])
-    with replacing(session, [one.name for one in changes if replaces(one)]):
-        mine = left_by_live(session, [one for one in others if not replaces(one)], notify)
-        others = [one for one in others if replaces(one) or one in mine]
+    replaced = [one.name for one in changes if replaces(one)]
+    with replacing(session, replaced):
+        mine = left_by_live(
+            session, [one for one in others if one.kind != "view" or one.effect == "new"], notify
+        )
+        others = [one for one in others if (one.kind == "view" and one.effect != "new") or one in mine]
         return _applied(session, leaders, others, on_event, notify, steps or Steps(fail_fast=True), at)
 
 
