@@ -13,8 +13,15 @@ from tests.evolve.test_apply import BY_SHOP, opened
 from tidegate.cli.invocation import Invocation
 from tidegate.cli.main import app
 from tidegate.evolve.planning import PlannedChange, planned
+from tidegate.evolve.seen_by import readers_see, sinks_see
+from tidegate.maintenance.upkeep import maintain
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
 
+OLD_UNTIL_NEW = (
+    "readers see the old rows until the new version has reached them, then the new ones, all at once; the old ones "
+    'stay readable as "per_minute$v1"'
+)
 pytestmark = pytest.mark.runner("inprocess")
 
 OVER_IT = """
@@ -91,6 +98,41 @@ def test_E1_a_plan_says_per_object_what_a_run_makes_of_it(
     markdown = call(monkeypatch, session, "--markdown").stdout.splitlines()
     assert markdown[0].startswith("| name | kind | effect |")
     assert len(markdown) == 2 + 5
+
+
+def test_E1_a_plan_counts_what_there_is_and_says_what_is_seen(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = "CREATE SINK out FROM per_minute WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE JSON;"
+    days = ", ".join(f"('a', 1, '2026-01-0{day} 12:00:01')" for day in range(1, 7))
+    session = opened(workbench, "shop VARCHAR, amount INT", BY_SHOP + sink)
+    session.execute(f"INSERT INTO orders VALUES {days}")
+    session.run()
+    assert maintain(session, "orders", Policy(retention=86_400, keep_snapshots=0, settle=0)).tables[0].retired
+    views = BY_SHOP.replace("sum(amount)", "sum(amount + 1)") + sink
+    session = opened(workbench, "shop VARCHAR, amount INT", views)
+    left = session.execute("SELECT count(*) FROM orders").rows()[0][0]
+    (view,) = [one for one in objects(session) if one.kind == "view"]
+    assert (view.effect, view.rows) == ("new version", left)
+    assert left < 6
+    # From its own history, and what is seen of it.
+    drawn = call(monkeypatch, session, "per_minute").stdout
+    assert " s at the pace of its largest tick\n" in drawn
+    assert f"  {OLD_UNTIL_NEW}\n  out: it has delivered rows of" in drawn
+    (said, *_) = json.loads(call(monkeypatch, session, "per_minute", "--json").stdout)["objects"]
+    assert (said["readers_see"], said["seconds"] > 0) == (OLD_UNTIL_NEW, True)
+    assert f"| {OLD_UNTIL_NEW}; out: it has" in call(monkeypatch, session, "--markdown").stdout
+
+
+def test_E5_E6_a_plan_says_what_readers_and_sinks_see() -> None:
+    assert readers_see("v", "view", "unchanged", 1) is None
+    assert '"v$v3"' in (readers_see("v", "view", "new version", 3) or "")
+    assert readers_see("v", "view", "in place", 1) == "readers see the current version continue"
+    assert sinks_see("new version", {"a": ("it waits",), "b": ()}) == (
+        "a: it waits; b: it has delivered nothing yet, and begins with the new version"
+    )
+    assert sinks_see("in place", {"a": ()}) == "a: what was delivered stands, and the next rows follow"
+    assert sinks_see("refused", {}) is None
 
 
 def test_E1_a_plan_changes_nothing_and_names_what_is_refused(
