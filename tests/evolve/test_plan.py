@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -17,6 +20,7 @@ from tidegate.evolve.seen_by import readers_see, sinks_see
 from tidegate.maintenance.upkeep import maintain
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
+from tidegate.sql.options.in_place import changed_options
 
 OLD_UNTIL_NEW = (
     "readers see the old rows until the new version has reached them, then the new ones, all at once; the old ones "
@@ -163,3 +167,61 @@ def test_W13_another_strategy_is_in_place(workbench: Workbench) -> None:
         "in place",
         "from the next row on, the watermark is ts - INTERVAL '20 seconds' (W13)",
     )
+
+
+SOURCE = """CREATE SOURCE s (k INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH (connector = 'filesystem', path = 'in'{})
+FORMAT PLAIN ENCODE PARQUET;
+CREATE MATERIALIZED VIEW v AS SELECT ts, k FROM s EMIT ON WINDOW CLOSE;
+CREATE SINK out FROM v WITH (connector = 'filesystem', path = 'out'{}) FORMAT PLAIN ENCODE {};
+"""
+
+
+def test_E1_options_that_change_in_place_are_in_the_plan_until_they_are_in_force(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def batch(number: int) -> None:
+        at = datetime(2026, 1, 1, 12, number)
+        (workbench.root / "in").mkdir(exist_ok=True)
+        pq.write_table(pa.table({"k": [number], "ts": [at]}), workbench.root / "in" / f"{number}.parquet")
+
+    batch(1)
+    session = workbench.assets(s=SOURCE.format("", "", "JSON")).session()
+    session.run()
+    assert {effect for effect, _ in effects(session).values()} == {"unchanged"}
+    given = (", schema.evolution = 'add', max_files_per_batch = 7", ", on_change = 'replay'", "CSV")
+    session = workbench.assets(s=SOURCE.format(*given)).session()
+    others = "these options are other ones"
+    assert effects(session) == {
+        "s": ("in place", f"from the next batch on, {others}: max_files_per_batch, schema.evolution"),
+        "v": ("unchanged", ""),
+        "out": ("in place", f"from the next delivery on, {others}: FORMAT, on_change"),
+    }
+    assert call(monkeypatch, session).exit_code == 2
+    batch(2)
+    session.run()
+    assert {effect for effect, _ in effects(session).values()} == {"unchanged"}
+    # Defaults that are written are none, and what a release before has committed says nothing.
+    session = workbench.assets(
+        s=SOURCE.format(*given).replace("'replay')", "'replay', amendments = 'ignore')")
+    ).session()
+    assert effects(session)["out"] == ("unchanged", "")
+    assert changed_options(None, {"a": "1"}) == []
+
+
+def test_E1_a_plan_names_tables_whose_definitions_are_gone(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = opened(workbench, "shop VARCHAR, amount INT")
+    session.execute(
+        "INSERT INTO orders VALUES ('a', 1, '2026-01-01 12:00:01'), ('a', 1, '2026-01-02 12:00:01')"
+    )
+    session.run()
+    workbench.assets(view="")
+    session = workbench.session()
+    done = call(monkeypatch, session)
+    assert done.exit_code == 2
+    assert "per_minute (view): removed\n  removed from the files: its table stays until DROP" in done.stdout
+    # Whoever asks for a part of the plan asks for what is defined.
+    assert call(monkeypatch, session, "orders").exit_code == 0
+    session = opened(workbench, "shop VARCHAR, amount INT")
+    assert call(monkeypatch, session).exit_code == 0

@@ -3,6 +3,7 @@ unchanged, changed in place, a new version, or refused; what that reads, and who
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +13,8 @@ from tidegate.evolve.kept_versions import spark_type
 from tidegate.evolve.seen_by import first_delivery, readers_see, sinks_see
 from tidegate.evolve.sink_changes import of_new_version
 from tidegate.iceberg.layout import is_of_view, relation_identity, strategy_identity
-from tidegate.plan.columns.changes import CHANGES, ColumnStep, other_columns, with_step
+from tidegate.ingest.definition import options_of
+from tidegate.plan.columns.changes import CHANGES, OPTIONS, ColumnStep, other_columns, with_step
 from tidegate.plan.costs import expected_seconds, rows_so_far
 from tidegate.plan.gaps import with_cleaned
 from tidegate.plan.versions import (
@@ -26,8 +28,9 @@ from tidegate.plan.versions import (
 )
 from tidegate.sql.catalog.lineage import readers_of, reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
+from tidegate.sql.options.in_place import changed_options
 from tidegate.store.metadata import CommittedTable, load_table
-from tidegate.store.positions import deployment, last_deployment
+from tidegate.store.positions import deployment, is_moved, last_deployment
 from tidegate.store.status import stored_edge
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.watermark import TimeKind
 
-Effect = Literal["unchanged", "new", "in place", "new version", "refused"]
+Effect = Literal["unchanged", "new", "in place", "new version", "refused", "removed"]
 #: Set by a rebuild of a view below, where the commits of this one do not say what they have read.
 _STALE = "tidegate.stale"
 
@@ -131,6 +134,9 @@ def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
     judged = table.summary.get("tidegate.strategy-identity")
     if relation.watermark is not None and judged not in (None, strategy_identity(relation)):
         what.append(f"from the next row on, the watermark is {relation.watermark.expression} (W13)")
+    options = json.loads(options_of(relation) or "{}")
+    if others := changed_options(json.loads(table.summary.get(OPTIONS) or "null"), options):
+        what.append(f"from the next batch on, these options are other ones: {', '.join(others)}")
     stored = table.properties.get("tidegate.identity")
     found = pending(relation, table.properties, planning.catalog)
     if found is not None or stored not in (None, relation_identity(relation)):
@@ -237,17 +243,21 @@ def _of_sink(planning: _Planning, sink: Sink) -> PlannedChange:
         return PlannedChange(
             sink.name, "sink", "refused", (what,), command=f"DROP SINK {sink.name}, and CREATE it again"
         )
-    if before != now:
+    if is_moved(before, sink):
         what = f"it delivers everything from the start to {now['connector']} {now['place']}"
         return PlannedChange(sink.name, "sink", "new version", (what,), command="tidegate run")
     table = planning.table(sink.upstream)
     found = of_new_version(
         planning.storage, planning.catalog, sink, table, sink.upstream in planning.replaced
     )
-    if found is None:
-        return PlannedChange(sink.name, "sink", "unchanged")
-    effect: Effect = "refused" if found.refused else "in place"
-    return PlannedChange(sink.name, "sink", effect, (found.what,), command=found.command)
+    others = changed_options(json.loads(before.get("options") or "null"), json.loads(now["options"]))
+    news = [f"from the next delivery on, these options are other ones: {', '.join(others)}"] if others else []
+    if found is not None:
+        effect: Effect = "refused" if found.refused else "in place"
+        return PlannedChange(sink.name, "sink", effect, (found.what, *news), command=found.command)
+    if news:
+        return PlannedChange(sink.name, "sink", "in place", tuple(news), command=f"tidegate run {sink.name}")
+    return PlannedChange(sink.name, "sink", "unchanged")
 
 
 def _readers(planning: _Planning, item: Relation | View) -> tuple[str, ...]:

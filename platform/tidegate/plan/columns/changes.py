@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Table properties: of a log, its steps; of a view, how many of each input it has seen.
 CHANGES, SEEN = "tidegate.changes", "tidegate.changes-seen"
+#: In the summary of a batch's commit: the options that change in place (E1), by which the batch was read.
+OPTIONS = "tidegate.options"
 
 #: E3: types whose values another type has, too.
 _WIDER = {"int": "bigint", "float": "double"}

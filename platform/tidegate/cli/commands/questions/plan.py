@@ -27,14 +27,16 @@ def plan(
     exclude: ExcludeOption = None,
 ) -> int:
     """Show the differences between the files and what is stored: what a run changes in place, what needs a rebuild,
-    what is refused, what it reads, and what readers and sinks see of it. Nothing is changed.
+    what is refused, what was removed from the files, what it reads, and what readers and sinks see of it. Nothing is
+    changed.
 
-    The exit code is 0 if there is nothing to do, 2 if there are changes, and 1 if something is refused or a file has an
-    error.
+    The exit code is 0 if there is nothing to do, 2 if there are changes or removed definitions, and 1 if something is
+    refused or a file has an error.
 
     Example: tidegate plan --json
     """
     from tidegate.evolve.planning import exit_code, planned
+    from tidegate.evolve.removed import removed
 
     try:
         project = call.project()
@@ -44,6 +46,7 @@ def plan(
             if name not in catalog:
                 catalog.get(name)
         found = planned(project, catalog, wanted)
+        found += removed(project, catalog) if wanted is None else []
     except TidegateError as error:
         # 2 says that there are changes.
         call.console.error(error)
