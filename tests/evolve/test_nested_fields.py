@@ -82,6 +82,25 @@ def test_E2_E3_structs_get_fields_and_rows_from_before_have_NULL_in_them(workben
     assert audit_source(session, "orders").ok
 
 
+@pytest.mark.runner("inprocess")
+def test_E3_a_view_goes_on_where_new_columns_and_fields_only_have_names_that_it_has(
+    workbench: Workbench,
+) -> None:
+    rows = [{"shop": "a", "at": {"x": 1}, "ts": "2026-01-01 12:00:01"}]
+    workbench.json_lines("in/1.json", rows)
+    source(workbench, "shop VARCHAR, at STRUCT<x INT>").run()
+    # `n` is a name that the views give themselves, `minute` a word, and `y` a field that none of them reads.
+    session = source(workbench, "shop VARCHAR, at STRUCT<x INT, y INT>, n INT, minute INT")
+    assert {one.name: one.effect for one in planned(session.project, session.catalog)} == {
+        "orders": "in place",
+        "per_minute": "unchanged",
+        "shops": "unchanged",
+    }
+    workbench.json_lines("in/2.json", [{**rows[0], "at": {"x": 3, "y": 4}, "ts": "2026-01-01 12:02:00"}])
+    session.run()
+    assert shown(session, "SELECT n, x FROM per_minute") == [(1, 1)]
+
+
 def test_E2_a_struct_is_renamed_and_gets_a_field_in_one_step(workbench: Workbench) -> None:
     workbench.json_lines("in/1.json", [{"shop": "a", "at": {"x": 1}, "ts": "2026-01-01 12:00:01"}])
     source(workbench, "shop VARCHAR, at STRUCT<x INT>").run()
@@ -114,10 +133,48 @@ def test_E3_a_struct_that_loses_or_moves_fields_is_another_column(workbench: Wor
 
 
 @pytest.mark.runner("inprocess")
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("MAP<INT, INT>", "MAP<BIGINT, INT>"),
+        ("MAP<STRUCT<a INT>, INT>", "MAP<STRUCT<a INT, b INT>, INT>"),
+        ("STRUCT<m MAP<INT, INT>[]>", "STRUCT<m MAP<BIGINT, INT>[]>"),
+    ],
+)
+def test_E1_E3_the_keys_of_a_map_are_not_changed_in_place(workbench: Workbench, was: str, now: str) -> None:
+    table = "CREATE TABLE t (m {}, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;"
+    session = workbench.assets(t=table.format(was)).session()
+    session.execute("INSERT INTO t VALUES (NULL, '2026-01-01 12:00:00')")
+    session = workbench.assets(t=table.format(now)).session()
+    (plan,) = planned(session.project, session.catalog)
+    assert (plan.effect, "the keys of a MAP can't be changed" in plan.what[0]) == ("refused", True)
+    with pytest.raises(TidegateError, match="TG506"):
+        session.execute("INSERT INTO t VALUES (NULL, '2026-01-01 12:00:01')")
+    # Nothing was changed: with its earlier definition it goes on.
+    session = workbench.assets(t=table.format(was)).session()
+    session.execute("INSERT INTO t VALUES (NULL, '2026-01-01 12:00:01')")
+    assert shown(session, "SELECT count(*) FROM t") == [(2,)]
+
+
+@pytest.mark.runner("inprocess")
+def test_E1_E3_a_statement_that_changes_the_keys_of_a_map_stores_nothing(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute("CREATE TABLE t (m MAP<INT, INT>, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY")
+    session.execute("INSERT INTO t VALUES (NULL, '2026-01-01 12:00:00')")
+    with pytest.raises(TidegateError, match=r"(?s)TG506.*keys of a MAP"):
+        session.execute("ALTER TABLE t ALTER COLUMN m TYPE MAP<BIGINT, INT>")
+    session.execute("ALTER TABLE t ALTER COLUMN m TYPE MAP<INT, BIGINT>")
+    session = workbench.session()
+    session.execute("INSERT INTO t VALUES (NULL, '2026-01-01 12:00:01')")
+    assert shown(session, "SELECT count(*) FROM t") == [(2,)]
+
+
+@pytest.mark.runner("inprocess")
 def test_what_changes_inside_of_a_type() -> None:
     was, now = "map<string,array<struct<a:int>>>", "map<string,array<struct<a:bigint,b:struct<c:int>>>>"
     assert holds(was, now)
     assert not holds(now, was)
+    assert not holds("map<int,int>", "map<bigint,int>")
     place = ("m", "value", "element")
     assert inside("m", was, now) == ([((*place, "a"), "bigint")], [((*place, "b"), "struct<c:int>")])
     assert inside("n", "int", "bigint") == ([(("n",), "bigint")], [])

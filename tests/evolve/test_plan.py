@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -14,9 +17,17 @@ from tidegate.cli.invocation import Invocation
 from tidegate.cli.main import app
 from tidegate.errors import TidegateError
 from tidegate.evolve.planning import PlannedChange, planned
+from tidegate.evolve.seen_by import readers_see, sinks_see
+from tidegate.maintenance.upkeep import maintain
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.apply import apply
 from tidegate.session.session import Session
+from tidegate.sql.options.in_place import changed_options
 
+OLD_UNTIL_NEW = (
+    "readers see the old rows until the new version has reached them, then the new ones, all at once; the old ones "
+    'stay readable as "per_minute$v1"'
+)
 pytestmark = pytest.mark.runner("inprocess")
 
 OVER_IT = """
@@ -100,6 +111,41 @@ def test_E1_a_plan_says_per_object_what_a_run_makes_of_it(
     assert len(markdown) == 2 + 5
 
 
+def test_E1_a_plan_counts_what_there_is_and_says_what_is_seen(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = "CREATE SINK out FROM per_minute WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE JSON;"
+    days = ", ".join(f"('a', 1, '2026-01-0{day} 12:00:01')" for day in range(1, 7))
+    session = opened(workbench, "shop VARCHAR, amount INT", BY_SHOP + sink)
+    session.execute(f"INSERT INTO orders VALUES {days}")
+    session.run()
+    assert maintain(session, "orders", Policy(retention=86_400, keep_snapshots=0, settle=0)).tables[0].retired
+    views = BY_SHOP.replace("sum(amount)", "sum(amount + 1)") + sink
+    session = opened(workbench, "shop VARCHAR, amount INT", views)
+    left = session.execute("SELECT count(*) FROM orders").rows()[0][0]
+    (view,) = [one for one in objects(session) if one.kind == "view"]
+    assert (view.effect, view.rows) == ("new version", left)
+    assert left < 6
+    # From its own history, and what is seen of it.
+    drawn = call(monkeypatch, session, "per_minute").stdout
+    assert " s at the pace of its largest tick\n" in drawn
+    assert f"  {OLD_UNTIL_NEW}\n  out: it has delivered rows of" in drawn
+    (said, *_) = json.loads(call(monkeypatch, session, "per_minute", "--json").stdout)["objects"]
+    assert (said["readers_see"], said["seconds"] > 0) == (OLD_UNTIL_NEW, True)
+    assert f"| {OLD_UNTIL_NEW}; out: it has" in call(monkeypatch, session, "--markdown").stdout
+
+
+def test_E5_E6_a_plan_says_what_readers_and_sinks_see() -> None:
+    assert readers_see("v", "view", "unchanged", 1) is None
+    assert '"v$v3"' in (readers_see("v", "view", "new version", 3) or "")
+    assert readers_see("v", "view", "in place", 1) == "readers see the current version continue"
+    assert sinks_see("new version", {"a": ("it waits",), "b": ()}) == (
+        "a: it waits; b: it has delivered nothing yet, and begins with the new version"
+    )
+    assert sinks_see("in place", {"a": ()}) == "a: what was delivered stands, and the next rows follow"
+    assert sinks_see("refused", {}) is None
+
+
 def test_E1_a_plan_changes_nothing_and_names_what_is_refused(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,3 +174,61 @@ def test_W13_another_strategy_is_in_place(workbench: Workbench) -> None:
         "in place",
         "from the next row on, the watermark is ts - INTERVAL '20 seconds' (W13)",
     )
+
+
+SOURCE = """CREATE SOURCE s (k INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH (connector = 'filesystem', path = 'in'{})
+FORMAT PLAIN ENCODE PARQUET;
+CREATE MATERIALIZED VIEW v AS SELECT ts, k FROM s EMIT ON WINDOW CLOSE;
+CREATE SINK out FROM v WITH (connector = 'filesystem', path = 'out'{}) FORMAT PLAIN ENCODE {};
+"""
+
+
+def test_E1_options_that_change_in_place_are_in_the_plan_until_they_are_in_force(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def batch(number: int) -> None:
+        at = datetime(2026, 1, 1, 12, number)
+        (workbench.root / "in").mkdir(exist_ok=True)
+        pq.write_table(pa.table({"k": [number], "ts": [at]}), workbench.root / "in" / f"{number}.parquet")
+
+    batch(1)
+    session = workbench.assets(s=SOURCE.format("", "", "JSON")).session()
+    session.run()
+    assert {effect for effect, _ in effects(session).values()} == {"unchanged"}
+    given = (", schema.evolution = 'add', max_files_per_batch = 7", ", on_change = 'replay'", "CSV")
+    session = workbench.assets(s=SOURCE.format(*given)).session()
+    others = "these options are other ones"
+    assert effects(session) == {
+        "s": ("in place", f"from the next batch on, {others}: max_files_per_batch, schema.evolution"),
+        "v": ("unchanged", ""),
+        "out": ("in place", f"from the next delivery on, {others}: FORMAT, on_change"),
+    }
+    assert call(monkeypatch, session).exit_code == 2
+    batch(2)
+    session.run()
+    assert {effect for effect, _ in effects(session).values()} == {"unchanged"}
+    # Defaults that are written are none, and what a release before has committed says nothing.
+    session = workbench.assets(
+        s=SOURCE.format(*given).replace("'replay')", "'replay', amendments = 'ignore')")
+    ).session()
+    assert effects(session)["out"] == ("unchanged", "")
+    assert changed_options(None, {"a": "1"}) == []
+
+
+def test_E1_a_plan_names_tables_whose_definitions_are_gone(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = opened(workbench, "shop VARCHAR, amount INT")
+    session.execute(
+        "INSERT INTO orders VALUES ('a', 1, '2026-01-01 12:00:01'), ('a', 1, '2026-01-02 12:00:01')"
+    )
+    session.run()
+    workbench.assets(view="")
+    session = workbench.session()
+    done = call(monkeypatch, session)
+    assert done.exit_code == 2
+    assert "per_minute (view): removed\n  removed from the files: its table stays until DROP" in done.stdout
+    # Whoever asks for a part of the plan asks for what is defined.
+    assert call(monkeypatch, session, "orders").exit_code == 0
+    session = opened(workbench, "shop VARCHAR, amount INT")
+    assert call(monkeypatch, session).exit_code == 0

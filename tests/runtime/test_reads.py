@@ -13,6 +13,7 @@ from tests.inprocess.session import session_on
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.errors import TidegateError
+from tidegate.evolve.planning import exit_code, planned
 from tidegate.findings.look import look
 from tidegate.maintenance.upkeep import maintain, maintain_all
 from tidegate.project import Project
@@ -115,6 +116,15 @@ def test_R4_a_branch_s_views_are_computed_from_production_s_log_and_production_d
     again = opened("dev")
     again.run()
     assert rows(again, "SELECT n, ids FROM hourly") == [(1, 3), (2, 3)]
+
+
+def test_E1_the_plan_of_a_branch_leaves_production_s_sinks_out(opened: Callable[[str], Session]) -> None:
+    dev = opened("dev")
+    dev.run()
+    found = planned(dev.project, dev.project.catalog())
+    assert {one.kind for one in found} == {"table", "view"}
+    assert exit_code(found) == 0
+    assert not any("exported" in one.readers for one in found)
 
 
 def test_whatever_would_write_to_a_source_or_deliver_is_refused(opened: Callable[[str], Session]) -> None:

@@ -180,6 +180,9 @@ def _not_in_place(was: CatalogColumn, now: CatalogColumn) -> Iterator[str]:
         nested = (
             ": new fields stand behind the others" if "struct" in was.type and "struct" in now.type else ""
         )
+        nested = (
+            ": the keys of a MAP can't be changed" if "map<" in was.type and "map<" in now.type else nested
+        )
         yield (
             f'column "{now.name}" was {display(was.type)} and is {display(now.type)}, which can\'t hold all of '
             f"it{nested}"

@@ -3,21 +3,34 @@ unchanged, changed in place, a new version, or refused; what that reads, and who
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.evolve.differences import Evolution, pending
 from tidegate.evolve.kept_versions import spark_type
+from tidegate.evolve.seen_by import first_delivery, readers_see, sinks_see
 from tidegate.evolve.sink_changes import of_new_version
 from tidegate.iceberg.layout import is_of_view, relation_identity, strategy_identity
-from tidegate.plan.columns.changes import CHANGES, ColumnStep, other_columns, with_step
+from tidegate.ingest.definition import options_of
+from tidegate.plan.columns.changes import CHANGES, OPTIONS, ColumnStep, other_columns, with_step
+from tidegate.plan.costs import expected_seconds, rows_so_far
 from tidegate.plan.gaps import with_cleaned
-from tidegate.plan.versions import HELD_AT, KeptPast, held_at, held_text, kept_past, replaced_below
+from tidegate.plan.versions import (
+    HELD_AT,
+    KeptPast,
+    current_version,
+    held_at,
+    held_text,
+    kept_past,
+    replaced_below,
+)
 from tidegate.sql.catalog.lineage import readers_of, reads_of, sources_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
+from tidegate.sql.options.in_place import changed_options
 from tidegate.store.metadata import CommittedTable, load_table
-from tidegate.store.positions import deployment, last_deployment
+from tidegate.store.positions import deployment, is_moved, last_deployment
 from tidegate.store.status import stored_edge
 
 if TYPE_CHECKING:
@@ -25,7 +38,7 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.watermark import TimeKind
 
-Effect = Literal["unchanged", "new", "in place", "new version", "refused"]
+Effect = Literal["unchanged", "new", "in place", "new version", "refused", "removed"]
 _QUERY = "its query has changed"
 #: Set by a rebuild of a view below, where the commits of this one do not say what they have read.
 _STALE = "tidegate.stale"
@@ -37,7 +50,8 @@ class PlannedChange:
     what has to be read of stored inputs for it, as far as metadata tell. `readers`: who reads it. `command`: what does
     it. `valid_from`: of a new version of a view, results that end before this time stay those of the present one,
     because the rows behind them are gone (E5); None where all are computed again. `held_at`: the current version of a
-    view stops at this time, where a new one is to take its place (E5); None: it does not."""
+    view stops at this time, where a new one is to take its place (E5); None: it does not. `seconds`: what reading took
+    until now, at the pace of the view's largest tick. `readers_see`, `sinks_see`: what they see of it, in words."""
 
     name: str
     kind: str
@@ -49,6 +63,9 @@ class PlannedChange:
     command: str | None = None
     valid_from: str | None = None
     held_at: str | None = None
+    seconds: float | None = None
+    readers_see: str | None = None
+    sinks_see: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -81,6 +98,9 @@ class _Planning:
 def planned(project: Project, catalog: Catalog, names: Iterable[str] | None = None) -> list[PlannedChange]:
     """What becomes of everything, each after what it reads; or of `names`, and of what has to change with them. Raises
     TG620 if tables can't be read."""
+    catalog = catalog.copied()
+    for name in project.foreign_sinks(catalog):
+        catalog.drop_sink(name)
     planning = _Planning(project, catalog, project.storage_of(catalog))
     found = []
     for item in catalog.order():
@@ -90,7 +110,8 @@ def planned(project: Project, catalog: Catalog, names: Iterable[str] | None = No
         own = "$" not in item.name and getattr(item, "kind", "") != "gate"
         if own or one.effect in ("refused", "new version"):
             found.append(one)
-    found += [_of_sink(planning, sink) for sink in catalog.sinks]
+    sinks = [_of_sink(planning, sink) for sink in catalog.sinks]
+    found = [_with_sights(planning, one, {sink.name: sink.what for sink in sinks}) for one in found] + sinks
     if names is None:
         return found
     wanted = _with_connected(planning, found, {name.casefold() for name in names})
@@ -131,6 +152,17 @@ def _all_below(catalog: Catalog, item: Relation | View | Sink) -> set[str]:
     return {owner_of(one.name) for one in sources_of(catalog, item)} - {owner_of(item.name)}
 
 
+def _with_sights(
+    planning: _Planning, one: PlannedChange, sinks: Mapping[str, tuple[str, ...]]
+) -> PlannedChange:
+    """With what is seen of it."""
+    table = planning.table(one.name)
+    version = 1 if table is None else current_version(table.properties)
+    of = {sink.name: sinks[sink.name] for sink in planning.catalog.sinks.of(one.name)}
+    seen = readers_see(one.name, one.kind, one.effect, version)
+    return replace(one, readers_see=seen, sinks_see=sinks_see(one.effect, of))
+
+
 def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
     table = planning.table(relation.name)
     readers = _readers(planning, relation)
@@ -140,6 +172,9 @@ def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
     judged = table.summary.get("tidegate.strategy-identity")
     if relation.watermark is not None and judged not in (None, strategy_identity(relation)):
         what.append(f"from the next row on, the watermark is {relation.watermark.expression} (W13)")
+    options = json.loads(options_of(relation) or "{}")
+    if others := changed_options(json.loads(table.summary.get(OPTIONS) or "null"), options):
+        what.append(f"from the next batch on, these options are other ones: {', '.join(others)}")
     stored = table.properties.get("tidegate.identity")
     found = pending(relation, table.properties, planning.catalog)
     if found is not None or stored not in (None, relation_identity(relation)):
@@ -166,6 +201,7 @@ def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
 def _of_view(planning: _Planning, view: View) -> PlannedChange:
     table, readers = planning.table(view.name), _readers(planning, view)
     rows, size = _to_read(planning, view)
+    seconds = expected_seconds((one.summary for one in table.commits), rows) if table and rows else None
     if table is None or "tidegate.identity" not in table.properties:
         return PlannedChange(view.name, "view", "new", (), rows, size, readers, "tidegate run")
     why, held = _other(planning, view, table), held_at(table.properties.get(HELD_AT))
@@ -191,7 +227,7 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
         gone = "because the rows behind them are gone (valid_from)"
         what.append(f"results that end before {valid} stay as they are, {gone}")
     return PlannedChange(
-        view.name, "view", "new version", tuple(what), rows, size, readers, command, valid, stops
+        view.name, "view", "new version", tuple(what), rows, size, readers, command, valid, stops, seconds
     )
 
 
@@ -238,24 +274,28 @@ def _other(planning: _Planning, view: View, stored: CommittedTable) -> str | Non
 def _of_sink(planning: _Planning, sink: Sink) -> PlannedChange:
     before = last_deployment(planning.project.storage, sink.name)
     if before is None:
-        return PlannedChange(sink.name, "sink", "new", command="tidegate run")
+        return PlannedChange(sink.name, "sink", "new", (first_delivery(sink),), command="tidegate run")
     now = deployment(sink)
     if before["from"] != now["from"]:
         what = f'it has delivered "{before["from"]}", and is to deliver "{now["from"]}"'
         return PlannedChange(
             sink.name, "sink", "refused", (what,), command=f"DROP SINK {sink.name}, and CREATE it again"
         )
-    if before != now:
+    if is_moved(before, sink):
         what = f"it delivers everything from the start to {now['connector']} {now['place']}"
         return PlannedChange(sink.name, "sink", "new version", (what,), command="tidegate run")
     table = planning.table(sink.upstream)
     found = of_new_version(
         planning.storage, planning.catalog, sink, table, sink.upstream in planning.replaced
     )
-    if found is None:
-        return PlannedChange(sink.name, "sink", "unchanged")
-    effect: Effect = "refused" if found.refused else "in place"
-    return PlannedChange(sink.name, "sink", effect, (found.what,), command=found.command)
+    others = changed_options(json.loads(before.get("options") or "null"), json.loads(now["options"]))
+    news = [f"from the next delivery on, these options are other ones: {', '.join(others)}"] if others else []
+    if found is not None:
+        effect: Effect = "refused" if found.refused else "in place"
+        return PlannedChange(sink.name, "sink", effect, (found.what, *news), command=found.command)
+    if news:
+        return PlannedChange(sink.name, "sink", "in place", tuple(news), command=f"tidegate run {sink.name}")
+    return PlannedChange(sink.name, "sink", "unchanged")
 
 
 def _readers(planning: _Planning, item: Relation | View) -> tuple[str, ...]:
@@ -265,14 +305,24 @@ def _readers(planning: _Planning, item: Relation | View) -> tuple[str, ...]:
 
 
 def _to_read(planning: _Planning, view: View) -> tuple[int | None, int | None]:
-    """Rows and bytes of the stored inputs of a view; None where nothing is stored."""
+    """Rows and bytes of what is in the stored inputs of a view now; None where nothing is stored."""
     found = [
         table for item in reads_of(planning.catalog, view) if (table := planning.table(item.name)) is not None
     ]
     if not found:
         return None, None
-    rows = sum(t.integer("tidegate.on_time") or t.integer("tidegate.groups") or 0 for t in found)
-    return rows, sum(t.integer("total-files-size") or 0 for t in found)
+    rows = sum(_counting(planning.storage, table) for table in found)
+    return rows, sum(table.held[1] if table.held is not None else 0 for table in found)
+
+
+def _counting(storage: Storage, table: CommittedTable) -> int:
+    """On-time rows of a log, or final rows of a view, that are there: not those that are retired or erased."""
+    from tidegate.iceberg.retire import retired
+    from tidegate.ingest.erased import erased
+
+    rows = rows_so_far(table.summary) - retired(table, storage).on_time - erased(table, storage).on_time
+    # (Of a view only that is known.)
+    return rows if table.held is None else min(rows, table.held[0])
 
 
 def exit_code(found: Iterable[PlannedChange]) -> int:

@@ -15,6 +15,7 @@ from tidegate.iceberg.data_files import path_of, progress_file, progress_name
 from tidegate.iceberg.layout import PROGRESS
 from tidegate.iceberg.partitions import ABSENT, Decisions, Sighting, partition_state, sighted
 from tidegate.iceberg.protocol import Snapshot
+from tidegate.plan.columns.changes import OPTIONS
 from tidegate.plan.columns.undeclared import UNDECLARED, Undeclared
 from tidegate.plan.crashes import CRASHES, Crashes
 from tidegate.plan.gaps import ABSENT_BEFORE
@@ -116,7 +117,8 @@ class LogProgress:
     `plan.resets`. `position`: how far a log that follows another log has read it; `absent_before`: what it may not have
     got of that (`plan.gaps.ABSENT_BEFORE`). `sightings`: of partitions of a broker, what else is known of them.
     `topic_id`: which topic they are of. `crashes`: rows that have crashed their decoder (X2).
-    `undeclared`: columns of files that nobody reads.
+    `undeclared`: columns of files that nobody reads. `options`: those that change in place (E1), as the last batch was
+    read by them, as JSON.
     """
 
     epoch: int = 0
@@ -131,6 +133,7 @@ class LogProgress:
     crashes: Crashes | None = None
     undeclared: Undeclared | None = None
     absent_before: int | None = None
+    options: str | None = None
 
     @classmethod
     def load(cls, snapshot: Snapshot, target: WriteTarget) -> LogProgress:
@@ -164,6 +167,7 @@ class LogProgress:
             Crashes.of(snapshot.summary),
             Undeclared.of(snapshot.summary),
             snapshot.integer(ABSENT_BEFORE),
+            snapshot.summary.get(OPTIONS),
         )
 
     def enumerate(self, partitions: Iterable[str]) -> None:
@@ -267,6 +271,8 @@ class LogProgress:
             facts["watermark"] = self.published
         if self.strategy is not None:
             facts |= {"strategy": self.strategy.text, "strategy-identity": self.strategy.identity}
+        if self.options is not None:
+            facts[OPTIONS.removeprefix("tidegate.")] = self.options
         if self.position is not None:
             facts["position"] = self.position.to_text()
         if self.absent_before is not None:

@@ -25,7 +25,7 @@ from tidegate.watermark.timekind import DAY_MICROS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.iceberg.tables import StoredTable, Tables, Upkeep
+    from tidegate.iceberg.tables import Described, StoredTable, Tables, Upkeep
     from tidegate.project import Storage
 
 OUTCOMES = ("on_time", "late", "rejected")
@@ -85,7 +85,7 @@ class Edge:
     upto: int | None
 
 
-def retired(table: StoredTable, storage: Storage) -> Retired:
+def retired(table: Described, storage: Storage) -> Retired:
     """What has been retired, as of the table's last `current()`."""
     before, name = table.property(RETAINED_FROM), table.property(ACCOUNTS)
     found = {}

@@ -35,15 +35,22 @@ if TYPE_CHECKING:
 _LOOKS = 4
 
 
-class StoredTable(Protocol):
-    """One stored table, for commits and for what its metadata says. Commits are fenced: one on top of a snapshot that
-    is not the newest any more fails with TG502 (R2)."""
-
-    identifier: str
+class Described(Protocol):
+    """What a table says of itself, whoever has read it."""
 
     @property
     def location(self) -> str:
         """URI of its folder."""
+
+    def property(self, key: str) -> str | None:
+        """A table property, or None."""
+
+
+class StoredTable(Described, Protocol):
+    """One stored table, for commits and for what its metadata says. Commits are fenced: one on top of a snapshot that
+    is not the newest any more fails with TG502 (R2)."""
+
+    identifier: str
 
     @property
     def uuid(self) -> str:
@@ -51,9 +58,6 @@ class StoredTable(Protocol):
 
     def properties(self) -> dict[str, str]:
         """All table properties, as of the last `current()`."""
-
-    def property(self, key: str) -> str | None:
-        """One of them, or None."""
 
     def set_properties(self, given: Mapping[str, str]) -> None:
         """Set these in a commit of their own."""

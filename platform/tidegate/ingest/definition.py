@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
+from tidegate.sql.options.in_place import in_place_options
 
 if TYPE_CHECKING:
     from tidegate.iceberg.progress import LogProgress
+    from tidegate.sql.catalog.objects import Relation
 
 
 def same_definition(name: str, stored: str | None, wanted: str) -> None:
@@ -21,6 +24,13 @@ def same_definition(name: str, stored: str | None, wanted: str) -> None:
                 "another name"
             ),
         )
+
+
+def options_of(relation: Relation) -> str | None:
+    """The options that change in place (E1), as the commit of a batch says them; None without a connector."""
+    if relation.connector is None:
+        return None
+    return json.dumps(in_place_options(relation.connector, relation.format))
 
 
 def altered(before: LogProgress, after: LogProgress) -> str | None:

@@ -22,7 +22,7 @@ from tidegate.project.object_store import make_folder
 from tidegate.tasks.parquet.parquet import open_file
 
 if TYPE_CHECKING:
-    from tidegate.iceberg.tables import StoredTable
+    from tidegate.iceberg.tables import Described, StoredTable
     from tidegate.project import Storage
 
 #: Table properties: the file of the record; rows that were erased in all.
@@ -79,7 +79,7 @@ class Erased:
         return sum(gone.on_time for gone in self.partitions.values())
 
 
-def erased(table: StoredTable, storage: Storage) -> Erased:
+def erased(table: Described, storage: Storage) -> Erased:
     """What was erased, as of the table's last `current()`."""
     name = table.property(RECORD)
     if name is None:

@@ -13,7 +13,7 @@ from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, LogProgr
 from tidegate.iceberg.protocol import going_on
 from tidegate.iceberg.tables import with_columns
 from tidegate.ingest.connector import BatchRows
-from tidegate.ingest.definition import altered, same_definition
+from tidegate.ingest.definition import altered, options_of, same_definition
 from tidegate.ingest.relearn import relearned
 from tidegate.ingest.shape import gate_input
 from tidegate.jvm.within import settings
@@ -228,6 +228,7 @@ class Log(StoredLog):
         after.crashes = and_crashed(after.crashes, crashed, at)
         after.undeclared = and_undeclared(after.undeclared, rows.undeclared, at)
         after.strategy, after.position = self.strategy, rows.position
+        after.options = options_of(self.relation)
         marks = [m for m in (after.absent_before, rows.absent_before) if m is not None]
         after.absent_before = max(marks, default=None)
         if files and after.files is not None:

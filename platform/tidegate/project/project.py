@@ -140,6 +140,10 @@ class Project:
         lent = frozenset(r.name for r in catalog.relations if not self.is_interactive(r.name))
         return Storage(self.root, self.env.warehouse, self.lender, lent, self.owner)
 
+    def foreign_sinks(self, catalog: Catalog) -> list[str]:
+        """Sinks that only the environment delivers that this one reads (`lender`)."""
+        return [s.name for s in catalog.sinks if self.lender is not None and not self.is_interactive(s.name)]
+
     def assets(self, problems: Problems = FAIL_FAST) -> list[tuple[str, str]]:
         """(file name relative to the root, text) of `assets/**/*.sql`, then of interactive definitions."""
         if self.texts is not None:

@@ -49,7 +49,7 @@ class Context:
         #: What another environment's runs write or deliver, and this one only reads (`reads:` of its file).
         self.foreign = frozenset[str]()
         if project.lender is not None:
-            sinks = [s.name for s in self.catalog.sinks if not project.is_interactive(s.name)]
+            sinks = project.foreign_sinks(self.catalog)
             self.foreign = project.storage.lent | frozenset(sinks)
             for name in sinks:
                 self.catalog.drop_sink(name)

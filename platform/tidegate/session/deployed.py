@@ -13,7 +13,7 @@ from tidegate.plan.columns.changes import CHANGES, other_columns
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.dialect.warnings import warning
 from tidegate.store.metadata import load_table
-from tidegate.store.positions import deployment, last_deployment
+from tidegate.store.positions import is_moved, last_deployment
 
 if TYPE_CHECKING:
     from tidegate.project import Project, Storage
@@ -42,7 +42,7 @@ def changed_definitions(
     for sink in catalog.sinks:
         if wanted is None or sink.name.casefold() in wanted:
             before = last_deployment(project.storage, sink.name)
-            if before is not None and before != deployment(sink):
+            if before is not None and is_moved(before, sink):
                 found[sink.name] = _changed_sink(sink, before)
     return found
 

@@ -68,7 +68,7 @@ class CommittedTable:
     epoch in UTC. `current_snapshot_id` is newer than `snapshot_id` if somebody else (say, compaction)
     committed since. `metadata_location`: the JSON file, or what the catalog calls it. `uuid`: of this table
     and no other, not even of one of the same name that is made later. `commits`: those by tidegate that have not
-    expired, newest first.
+    expired, newest first. `held`: rows in the table now, whoever committed last, and their bytes; None if not known.
     """
 
     name: str
@@ -82,11 +82,16 @@ class CommittedTable:
     current_snapshot_id: int | None
     uuid: str = ""
     commits: tuple[StoredCommit, ...] = field(default=(), compare=False, repr=False)
+    held: tuple[int, int] | None = None
 
     def integer(self, key: str) -> int | None:
         """An integer of the summary (`tidegate.epoch`, …), or None if it is not there."""
         value = self.summary.get(key)
         return None if value is None else int(value)
+
+    def property(self, key: str) -> str | None:
+        """A table property, or None if it is not there."""
+        return self.properties.get(key)
 
 
 @dataclass(frozen=True)
@@ -315,6 +320,7 @@ def _state(name: str, path: str, metadata: dict[str, Any]) -> CommittedTable:
         if _by_tidegate(s)
     )
     ours = commits[0] if commits else None
+    newest: Mapping[str, str] = next((s["summary"] for s in _ancestors(metadata, current)), {})
     schema = next(
         (s for s in metadata.get("schemas", []) if s.get("schema-id") == metadata.get("current-schema-id")),
         metadata.get("schema") or {"fields": []},
@@ -331,7 +337,16 @@ def _state(name: str, path: str, metadata: dict[str, Any]) -> CommittedTable:
         current_snapshot_id=current,
         uuid=life(metadata.get("table-uuid") or "", metadata.get("properties") or {}),
         commits=commits,
+        held=_held(newest),
     )
+
+
+def _held(newest: Mapping[str, str]) -> tuple[int, int] | None:
+    """By the summary of a table's newest snapshot. (Rows that deletions by a condition remove are counted still.)"""
+    if "total-records" not in newest:
+        return None
+    rows = int(newest["total-records"]) - int(newest.get("total-position-deletes") or 0)
+    return rows, int(newest.get("total-files-size") or 0)
 
 
 def _ancestors(metadata: dict[str, Any], current: int | None) -> Iterator[dict[str, Any]]:

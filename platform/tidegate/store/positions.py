@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -15,6 +16,7 @@ from tidegate.project.disk import trouble
 from tidegate.project.object_store import read_json
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog.objects import Relation, Sink, View
+from tidegate.sql.options.in_place import in_place_options
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
 from tidegate.store.metadata import CommittedTable, load_table
@@ -141,8 +143,20 @@ def position_file(storage: Storage, sink: Sink) -> str:
 
 
 def deployment(sink: Sink) -> dict[str, str]:
-    """What a sink delivers, and where to, as its definition says now."""
-    return {"from": sink.upstream, "connector": sink.connector.connector, "place": sink.place}
+    """What a sink delivers, where to, and with which options that change in place, as its definition says now."""
+    options = json.dumps(in_place_options(sink.connector, sink.format))
+    return {
+        "from": sink.upstream,
+        "connector": sink.connector.connector,
+        "place": sink.place,
+        "options": options,
+    }
+
+
+def is_moved(before: Mapping[str, str], sink: Sink) -> bool:
+    """Whether a sink is to deliver something else, or to another place, than by its `deployment` of before."""
+    now = deployment(sink)
+    return any(before[key] != now[key] for key in ("from", "connector", "place"))
 
 
 def deployment_file(storage: Storage, name: str) -> str:

@@ -30,6 +30,7 @@ from tidegate.iceberg.tables import with_columns
 from tidegate.iceberg.versions.swap import VersionStart
 from tidegate.plan.closing import PARTIAL, held_back, is_due, stops
 from tidegate.plan.columns.changes import seen
+from tidegate.plan.costs import with_cost
 from tidegate.plan.events import SliceCommitted
 from tidegate.plan.gaps import GAPS, with_gap
 from tidegate.plan.lost_totals import LOST_TOTALS
@@ -201,16 +202,17 @@ class ViewTable:
         if done.carried is not None:
             tick.files.extend(self._write_carried(done.carried))
         total = (base.integer("tidegate.groups") or 0) + tick.groups
-        opened = sum(f["rows"] for f in tick.files if f["split"] is True)
         summary = {
             "tidegate.tick": str(cut.number),
             "tidegate.inputs": positions(cut.pinned),
             "tidegate.groups": str(total),
-            "tidegate.open": str(opened),
+            "tidegate.open": str(sum(f["rows"] for f in tick.files if f["split"] is True)),
         }
         kept = (*AMENDMENT, RESETS, GAPS, *([] if cut.again else [BEYOND]))
         summary = continued(base, summary | {key: base.summary[key] for key in kept if key in base.summary})
-        summary |= followed({p.input.name: p.snapshot.summary for p in cut.pinned}) | tick.summary | gap
+        read = {p.input.name: p.snapshot.summary for p in cut.pinned}
+        cost = with_cost(base.summary, read.values(), time.monotonic() - started)
+        summary |= followed(read) | tick.summary | gap | cost
         if lost := (base.integer(LOST_TOTALS) or 0) + sum(f.get("counted", 0) for f in tick.files):
             summary[LOST_TOTALS] = str(lost)
         if cut.reached is not None:

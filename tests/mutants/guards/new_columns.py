@@ -1,4 +1,5 @@
-"""What must not be broken where columns of the input are taken in (E2, E7, X2)."""
+"""What must not be broken where columns of the input are taken in (E2, E7, X2), and in what a change of columns
+concerns (E1, E3)."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from tests.mutants.guard import Guard
 
 _FIELDS = "tests/tasks/decode/test_new_fields.py"
 _FILES = "tests/evolve/test_taken_in.py"
+_COLUMNS = "tests/plan/test_column_changes.py"
 _REGISTRY = "tests/evolve/test_registry_evolution.py"
 _DECLARED = f"{_FILES}::test_E2_what_was_taken_in_is_declared_as_it_is_or_not_at_all"
 _BOUNDED = f"{_FIELDS}::test_E2_only_so_many_columns_are_taken_in_and_none_that_was_dropped"
@@ -118,5 +120,23 @@ GUARDS: tuple[Guard, ...] = (
         "        if 2 * count >= len(rows) >= _FEWEST and name.isidentifier()\n",
         "",
         (f"{_FILES}::test_members_that_most_rows_of_a_json_file_have_are_reported",),
+    ),
+    Guard(
+        "alias-that-a-column-comes-before",
+        "E3",
+        "A bare name counts for every relation in FROM, whatever it means now.",
+        "sql/views/named_columns.py",
+        "    yield path\n",
+        "    if len(path) > 1:\n        yield path\n",
+        (f"{_COLUMNS}::test_E3_a_view_that_reads_as_another_one_is_concerned",),
+    ),
+    Guard(
+        "keys-of-a-map",
+        "E1",
+        "The keys of a MAP are not changed in place.",
+        "plan/columns/changes.py",
+        'if was.name == "map" and now.name == "map" and was.args[0] != now.args[0]:',
+        "if False:",
+        ("tests/evolve/test_nested_fields.py::test_E1_E3_the_keys_of_a_map_are_not_changed_in_place",),
     ),
 )

@@ -15,13 +15,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from tidegate.sql.dialect.types import SparkType, display, parse_ddl
-from tidegate.sql.views.named_columns import named_in
+from tidegate.sql.views.named_columns import Path, named_in
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import View
 
 #: Table properties: of a log, its steps; of a view, how many of each input it has seen.
 CHANGES, SEEN = "tidegate.changes", "tidegate.changes-seen"
+#: In the summary of a batch's commit: the options that change in place (E1), by which the batch was read.
+OPTIONS = "tidegate.options"
 
 #: E3: types whose values another type has, too.
 _WIDER = {"int": "bigint", "float": "double"}
@@ -42,13 +44,15 @@ def is_wider(was: str, now: str) -> bool:
 
 def holds(was: str, now: str) -> bool:
     """Whether a column of the second type has the values of one of the first: it is the same, a wider one (E3), or one
-    whose structs have more fields, behind those that they had (E2)."""
+    whose structs have more fields, behind those that they had (E2). Iceberg changes no keys of maps."""
     return _holds(parse_ddl(was), parse_ddl(now))
 
 
 def _holds(was: SparkType, now: SparkType) -> bool:
     if was.name == "struct" and now.name == "struct":
         return now.fields[: len(was.fields)] == was.fields and all(map(_holds, was.args, now.args))
+    if was.name == "map" and now.name == "map" and was.args[0] != now.args[0]:
+        return False
     if was.args and was.name == now.name:
         return all(map(_holds, was.args, now.args))
     return str(was) == str(now) or is_wider(str(was), str(now))
@@ -165,7 +169,9 @@ def other_columns(
     before = json.loads(properties.get(SEEN) or "{}")
     for name in view.reads:
         since = steps(property_of(name))[before.get(name, 0) :]
-        found = list(concerned(view, in_all(change for step in since for change in step.changes)))
+        changes = in_all(change for step in since for change in step.changes)
+        definition = properties.get("tidegate.definition") or view.definition
+        found = list(concerned(view, name, definition, changes))
         if found:
             return f'of "{name}", which it reads, {described(found)}'
     return None
@@ -206,17 +212,35 @@ def in_all(changes: Iterable[ColumnChange]) -> list[ColumnChange]:
     return found + order
 
 
-def concerned(view: View, changes: Iterable[ColumnChange]) -> Iterator[ColumnChange]:
-    """Those of the changes that a view's query may see. One that says `*` may see them all, and the order of the
-    columns: UNION ALL takes them by their place."""
+def concerned(
+    view: View, name: str, definition: str, changes: Iterable[ColumnChange]
+) -> Iterator[ColumnChange]:
+    """Those of the changes of a relation of this name that a view's query may see, which has this text. One that says
+    `*` may see them all, and the order of the columns: UNION ALL takes them by their place."""
     changes = [change for change in changes if change.names or (change.kind == "reorder" and change.was)]
     if not changes:
         return
-    named = named_in(view)
+    named = named_in(view, definition, name)
     for change in changes:
-        if named.everything or any(_word(name).search(named.text) for name in change.names):
+        if named.everything or any(map(named.reads, _places(change))):
             yield change
 
 
-def _word(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
+def _places(change: ColumnChange) -> Iterator[Path]:
+    """What means something else before and after it, or has other values or another type."""
+    for name in change.names:
+        if change.kind == "widen" and change.was is not None and change.to is not None:
+            yield from _other_fields((name.casefold(),), parse_ddl(change.was), parse_ddl(change.to))
+        else:
+            yield (name.casefold(),)
+
+
+def _other_fields(path: Path, was: SparkType, now: SparkType) -> Iterator[Path]:
+    """What is widened or added; of what is in an array or a map, the whole."""
+    if was.name != "struct" or now.name != "struct":
+        yield path
+        return
+    for field, kind in zip(now.fields, now.args, strict=True):
+        if (before := was.field(field)) != kind:
+            place = (*path, field.casefold())
+            yield from [place] if before is None else _other_fields(place, before, kind)

@@ -26,7 +26,7 @@ SUBJECT, USERNAME, PASSWORD = (f"{REGISTRY}.{name}" for name in ("subject", "use
 MESSAGE = "message"
 _SCHEMA = (LOCATION, REGISTRY, SUBJECT, USERNAME, PASSWORD)
 #: How a registry is reached: nothing of it decides what a row is.
-_ACCESS = (REGISTRY, USERNAME, PASSWORD)
+ACCESS = (REGISTRY, USERNAME, PASSWORD)
 
 FORMAT_OPTIONS: dict[str, tuple[str, ...]] = {
     "json": ("timestamp_format", "case", REGISTRY, SUBJECT, USERNAME, PASSWORD),
@@ -52,7 +52,7 @@ class Format(BaseModel):
 
     def identity(self) -> str:
         """What decides rows (R4): all but how a registry is reached."""
-        kept = {name: value for name, value in self.options.items() if name not in _ACCESS}
+        kept = {name: value for name, value in self.options.items() if name not in ACCESS}
         if self.encode == "json" and REGISTRY in self.options:
             # A message may begin with the id of a schema. (No schema decides what JSON is.)
             kept = {name: value for name, value in kept.items() if name != SUBJECT} | {"framed": "true"}
@@ -147,7 +147,7 @@ def _problems(encode: str, given: Mapping[str, str]) -> Iterator[Problem]:
     if encode not in ("avro", "protobuf", "json"):
         return
     example = "schemas/orders.avsc" if encode == "avro" else "schemas/orders.desc"
-    for name in _ACCESS:
+    for name in ACCESS:
         if is_malformed(given.get(name, "")):
             yield Problem("TG404", name, f"{name}: {MALFORMED}", MALFORMED_HINT)
     url = given.get(REGISTRY)

@@ -13,7 +13,7 @@ from tidegate.errors import TidegateError
 if TYPE_CHECKING:
     from tidegate.evolve.planning import PlannedChange
 
-_COLUMNS = ("name", "kind", "effect", "what", "reads", "read by", "command")
+_COLUMNS = ("name", "kind", "effect", "what", "reads", "readers and sinks", "read by", "command")
 
 
 @guarded
@@ -27,14 +27,16 @@ def plan(
     exclude: ExcludeOption = None,
 ) -> int:
     """Show the differences between the files and what is stored: what a run changes in place, what needs a rebuild,
-    what is refused, and who reads it. Nothing is changed.
+    what is refused, what was removed from the files, what it reads, and what readers and sinks see of it. Nothing is
+    changed.
 
-    The exit code is 0 if there is nothing to do, 2 if there are changes, and 1 if something is refused or a file has an
-    error.
+    The exit code is 0 if there is nothing to do, 2 if there are changes or removed definitions, and 1 if something is
+    refused or a file has an error.
 
     Example: tidegate plan --json
     """
     from tidegate.evolve.planning import exit_code, planned
+    from tidegate.evolve.removed import removed
 
     try:
         project = call.project()
@@ -44,6 +46,7 @@ def plan(
             if name not in catalog:
                 catalog.get(name)
         found = planned(project, catalog, wanted)
+        found += removed(project, catalog) if wanted is None else []
     except TidegateError as error:
         # 2 says that there are changes.
         call.console.error(error)
@@ -65,6 +68,7 @@ def _drawn(found: list[PlannedChange]) -> str:
 def _lines(one: PlannedChange) -> list[str]:
     lines = [f"{one.name} ({one.kind}): {one.effect}", *(f"  {what}" for what in one.what)]
     lines += [f"  reads {_cost(one)}"] if one.rows is not None else []
+    lines += [f"  {seen}" for seen in (one.readers_see, one.sinks_see) if seen]
     lines += [f"  read by {', '.join(one.readers)}"] if one.readers else []
     return lines + ([f"  → {one.command}"] if one.command else [])
 
@@ -73,7 +77,8 @@ def _cost(one: PlannedChange) -> str:
     from tidegate.wording import counted
 
     size = "" if one.bytes is None or not one.rows else f" ({one.bytes / 1e6:,.1f} MB)"
-    return "" if one.rows is None else f"{counted(one.rows, 'stored row')}{size}"
+    pace = "" if one.seconds is None else f", about {one.seconds:,.1f} s at the pace of its largest tick"
+    return "" if one.rows is None else f"{counted(one.rows, 'stored row')}{size}{pace}"
 
 
 def _in_markdown(found: list[PlannedChange]) -> str:
@@ -87,6 +92,7 @@ def _in_markdown(found: list[PlannedChange]) -> str:
             one.effect,
             "; ".join(one.what),
             _cost(one),
+            "; ".join(filter(None, (one.readers_see, one.sinks_see))),
             ", ".join(one.readers),
             one.command or "",
         )
