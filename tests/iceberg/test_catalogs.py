@@ -32,7 +32,7 @@ from tidegate.jvm.within import active
 from tidegate.live.catalog_lease import BEAT, EXPIRY, CatalogLeases
 from tidegate.project import Project
 from tidegate.show.newest import newest_rows
-from tidegate.store.metadata import table_names
+from tidegate.store.listing import table_names
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.amend.rollback import rollback
 

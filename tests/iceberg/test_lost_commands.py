@@ -19,7 +19,7 @@ from tests.sinks import test_sink_amendments as amendments
 from tests.views import test_versions as versions
 from tidegate.amend.run import amend
 from tidegate.maintenance.erase import erase
-from tidegate.store.metadata import table_names
+from tidegate.store.listing import table_names
 from tidegate.views.amend.rebuild import rebuild
 
 pytestmark = [pytest.mark.slow, over_a_network]

@@ -27,7 +27,8 @@ from tidegate.audit.view import audit_view
 from tidegate.maintenance import upkeep
 from tidegate.plan.versions import kept_versions
 from tidegate.project.jobs.maintenance import Policy
-from tidegate.store.metadata import load_table, table_names
+from tidegate.store.listing import table_names
+from tidegate.store.metadata import load_table
 from tidegate.views.amend.rebuild import rebuild
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from tidegate.audit.stored_files import verify_all
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.disk import trouble
-from tidegate.store.metadata import load_table, read_progress, table_names
+from tidegate.store.listing import table_names
+from tidegate.store.metadata import load_table, read_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

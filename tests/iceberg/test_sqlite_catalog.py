@@ -23,7 +23,8 @@ from tidegate.project import Project
 from tidegate.project import storage as storage_module
 from tidegate.project.storage import CATALOG
 from tidegate.session.session import Session
-from tidegate.store.metadata import load_table, table_names
+from tidegate.store.listing import table_names
+from tidegate.store.metadata import load_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,8 @@ from tests.support.flights import year
 from tidegate.console import CaptureConsole
 from tidegate.project import Project
 from tidegate.project.storage import CATALOG
-from tidegate.store.metadata import load_table, table_names
+from tidegate.store.listing import table_names
+from tidegate.store.metadata import load_table
 
 
 @pytest.mark.medium

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tidegate.sql.catalog.objects import Relation, Sink
     from tidegate.sql.options.kafka_options import KafkaOptions, KafkaSinkOptions
-    from tidegate.store.broker import Offsets
+    from tidegate.store.brokers.broker import Offsets
 
 Answer = TypeVar("Answer")
 
@@ -44,10 +44,10 @@ _MESSAGES = pa.schema(
 @contextmanager
 def running(broker: Broker) -> Iterator[Broker]:
     """While the block runs, the broker is found at its address: by sessions in process, and by what asks from Python
-    (`store/broker.py`: status, findings, whether a run is worth starting)."""
+    (`store/brokers/broker.py`: status, findings, whether a run is worth starting)."""
     RUNNING[broker.bootstrap] = broker
     try:
-        with patch("tidegate.store.broker.BrokerConnection", Connection):
+        with patch("tidegate.store.brokers.broker.BrokerConnection", Connection):
             yield broker
     finally:
         del RUNNING[broker.bootstrap]

@@ -26,7 +26,8 @@ from tidegate.project.owner import OWNER, Owner
 from tidegate.runtime.lease import lease
 from tidegate.session.session import Session
 from tidegate.store import sqlite_catalog
-from tidegate.store.metadata import load_table, table_names
+from tidegate.store.listing import table_names
+from tidegate.store.metadata import load_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -140,9 +140,9 @@ REVIEWED: dict[str, dict[str, str]] = {
         "iceberg/lease_tables.py": "pyiceberg.catalog.load_catalog",
     },
     "Only for people: status without a JVM, and what a process of live mode says of itself. No run goes on from it.": {
-        "store/broker.py": "socket.create_connection",
-        "store/broker_access.py": "os.fdopen os.unlink tempfile.mkstemp",
-        "store/broker_client.py": "kafka.KafkaAdminClient kafka.net.compat.KafkaNetClient "
+        "store/brokers/broker.py": "socket.create_connection",
+        "store/brokers/broker_access.py": "os.fdopen os.unlink tempfile.mkstemp",
+        "store/brokers/broker_client.py": "kafka.KafkaAdminClient kafka.net.compat.KafkaNetClient "
         "kafka.net.selector.NetworkSelector",
         "store/folder_catalog.py": "….glob ….is_dir ….is_file ….read_text",
         "store/metadata.py": "pyarrow.parquet.ParquetFile pyiceberg.catalog.load_catalog ….is_dir ….iterdir",

@@ -12,9 +12,9 @@ from tests.support.kafka import Broker as TestBroker
 from tidegate.errors import TidegateError
 from tidegate.project.reading.variables import expand
 from tidegate.sql.options.kafka_options import KafkaOptions
-from tidegate.store import broker as broker_module
-from tidegate.store.broker import BrokerConnection, read_all_offsets, read_offsets
-from tidegate.store.broker_access import OnlyForJava, client_settings
+from tidegate.store.brokers import broker as broker_module
+from tidegate.store.brokers.broker import BrokerConnection, read_all_offsets, read_offsets
+from tidegate.store.brokers.broker_access import OnlyForJava, client_settings
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"

@@ -15,7 +15,7 @@ from tidegate.project import Environment, Project
 from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import Storage
 from tidegate.store import load_table, read_progress
-from tidegate.store.metadata import owners_in
+from tidegate.store.listing import owners_in
 
 
 @pytest.fixture

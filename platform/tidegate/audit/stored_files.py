@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import TidegateError
 from tidegate.project.disk import trouble
 from tidegate.project.owner import OWNER, Owner
-from tidegate.store.metadata import CommittedTable, load_table, table_names
+from tidegate.store.listing import table_names
+from tidegate.store.metadata import CommittedTable, load_table
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from tidegate.evolve.planning import PlannedChange
 from tidegate.project.owner import OWNER, Owner
 from tidegate.sql.statements.stored_definition import stored_relation
-from tidegate.store.metadata import load_table, table_names
+from tidegate.store.listing import table_names
+from tidegate.store.metadata import load_table
 
 if TYPE_CHECKING:
     from tidegate.project import Project

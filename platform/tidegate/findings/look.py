@@ -251,7 +251,7 @@ def _sought(
 
 
 def _newest(relation: Relation) -> dict[str, float]:
-    from tidegate.store.broker import BrokerConnection
+    from tidegate.store.brokers.broker import BrokerConnection
 
     options = relation.connector
     assert isinstance(options, KafkaOptions)

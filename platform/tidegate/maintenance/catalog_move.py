@@ -23,7 +23,8 @@ from tidegate.project.storage import Storage
 from tidegate.runtime.lease import lease
 from tidegate.store import sqlite_catalog
 from tidegate.store.folder_catalog import SUCCESSOR, current_file, is_of_folder
-from tidegate.store.metadata import load_table, table_names
+from tidegate.store.listing import table_names
+from tidegate.store.metadata import load_table
 from tidegate.views.versions.build import NEXT
 
 if TYPE_CHECKING:

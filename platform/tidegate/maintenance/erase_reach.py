@@ -19,7 +19,8 @@ from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import Relation, View, reads
 from tidegate.sql.options.connectors import ReplayOptions
 from tidegate.sql.views.passed_columns import counts_only, passed_columns
-from tidegate.store.metadata import load_properties, load_table, namespaces, owners_in, table_names
+from tidegate.store.listing import namespaces, owners_in, table_names
+from tidegate.store.metadata import load_properties, load_table
 from tidegate.store.positions import last_deployment
 from tidegate.watermark import Expression
 

@@ -3,8 +3,9 @@
 Spark's own offset reader answers for all partitions at once, as one JSON text: nothing here costs a call per partition.
 
 What is read and committed depends on these offsets, so they come from the client that reads the messages, with its
-login and its meaning of `isolation.level`. `store/broker.py` asks the same from Python, because status, findings and
-`up_to_date` answer in a second, without a JVM; what it says is shown, or spares a run, and is never committed.
+login and its meaning of `isolation.level`. `store/brokers/broker.py` asks the same from Python, because status,
+findings and `up_to_date` answer in a second, without a JVM; what it says is shown, or spares a run, and is never
+committed.
 """
 
 from __future__ import annotations

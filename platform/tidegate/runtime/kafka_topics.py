@@ -16,8 +16,8 @@ from tidegate.runtime.kafka_jobs import kafka_jobs
 from tidegate.runtime.topics import MESSAGE, MessageJobs
 from tidegate.sql.options.kafka_options import BOOTSTRAP, written_servers
 from tidegate.sql.options.kafka_reader import why_java
-from tidegate.store.broker import BrokerConnection, Offsets
-from tidegate.store.broker_access import OnlyForJava
+from tidegate.store.brokers.broker import BrokerConnection, Offsets
+from tidegate.store.brokers.broker_access import OnlyForJava
 from tidegate.tasks.first_attempt import FirstAttempt
 from tidegate.tasks.transfer import map_in_arrow
 

@@ -15,7 +15,8 @@ from tidegate.iceberg.layout import quote
 from tidegate.plan.versions import next_of
 from tidegate.project.owner import ADOPTED, OWNER, Owner, adoption
 from tidegate.project.storage import CATALOG
-from tidegate.store.metadata import load_properties, owners_in
+from tidegate.store.listing import owners_in
+from tidegate.store.metadata import load_properties
 from tidegate.tables.lives import state_identifier
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tidegate.store.broker import Offsets
+from tidegate.store.brokers.broker import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

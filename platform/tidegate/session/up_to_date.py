@@ -179,7 +179,7 @@ def _read_to_the_end(relation: Relation, status: RelationStatus) -> bool:
     """Of a broker's topic: whether every partition that it has is known, and read."""
     if not isinstance(relation.connector, KafkaOptions):
         return True
-    from tidegate.store.broker import read_offsets
+    from tidegate.store.brokers.broker import read_offsets
 
     try:
         ends = {str(partition): end for partition, (_, end) in read_offsets(relation.connector).items()}

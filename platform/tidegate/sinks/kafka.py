@@ -32,7 +32,7 @@ from tidegate.sinks.upstream import Upstream, few_files
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
-from tidegate.store.broker import Offsets
+from tidegate.store.brokers.broker import Offsets
 from tidegate.store.positions import KAFKA_POSITION, Position, position_file
 from tidegate.tasks.first_attempt import REPEATED
 from tidegate.views.revisions.revisions import beside_units

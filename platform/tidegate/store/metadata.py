@@ -17,9 +17,7 @@ from tidegate.errors import TidegateError
 from tidegate.masking import masked
 from tidegate.plan.versions import GENERATION
 from tidegate.project.disk import trouble
-from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import CATALOG, Storage
-from tidegate.store import sqlite_catalog
 from tidegate.store.folder_catalog import newest_in_folder, newest_in_sqlite
 from tidegate.store.once import kept
 from tidegate.store.version import require_known
@@ -226,43 +224,8 @@ def _newest(
     raise TidegateError("TG620", f"{table} changes faster than it can be read", hint="try again")
 
 
-def table_names(storage: Storage, namespace: str) -> list[str]:
-    """The tables of a namespace, those of others than tidegate included; of a folder, also what is no table."""
-    if storage.settings.catalog.type == "hadoop":
-        assert storage.local_warehouse is not None
-        folder = storage.local_warehouse / namespace
-        return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
-    if (file := storage.sqlite) is not None:
-        return sqlite_catalog.names(file, namespace)
-    found = _ask_catalog(storage, lambda catalog: catalog.list_tables(namespace))
-    return [] if found is None else sorted(one[-1] for one in found)
-
-
-def namespaces(storage: Storage) -> list[str]:
-    """The namespaces of the catalog, those of others than this project included. Raises TG620."""
-    if storage.settings.catalog.type == "hadoop":
-        folder = storage.local_warehouse
-        assert folder is not None
-        # (Folders of tidegate's own begin with a line: plans, recordings.)
-        found = folder.iterdir() if folder.is_dir() else ()
-        return sorted(p.name for p in found if p.is_dir() and not p.name.startswith("_"))
-    if (file := storage.sqlite) is not None:
-        return sqlite_catalog.namespaces(file)
-    return sorted(
-        ".".join(one) for one in _ask_catalog(storage, lambda catalog: catalog.list_namespaces()) or ()
-    )
-
-
-def owners_in(storage: Storage, namespace: str) -> Iterator[tuple[str, Owner]]:
-    """(table, owner) of the tables of a namespace that have an owner (X3), as they are found. Raises TG620."""
-    for name in table_names(storage, namespace):
-        owner = Owner.of_text((load_properties(storage, name, namespace) or {}).get(OWNER))
-        if owner is not None:
-            yield name, owner
-
-
 def _from_catalog(storage: Storage, namespace: str, name: str) -> tuple[str, dict[str, Any]] | None:
-    table = _ask_catalog(storage, lambda catalog: catalog.load_table((namespace, name)))
+    table = ask_catalog(storage, lambda catalog: catalog.load_table((namespace, name)))
     if table is None:
         return None
     from pyiceberg.typedef import IcebergBaseModel
@@ -271,7 +234,7 @@ def _from_catalog(storage: Storage, namespace: str, name: str) -> tuple[str, dic
     return table.metadata_location, json.loads(IcebergBaseModel.model_dump_json(table.metadata))
 
 
-def _ask_catalog(storage: Storage, question: Callable[[Any], Any]) -> Any:
+def ask_catalog(storage: Storage, question: Callable[[Any], Any]) -> Any:
     """What a catalog answers that is no folder; None if it has no such table or namespace."""
     try:
         from pyiceberg.catalog import load_catalog

@@ -44,7 +44,7 @@ from tidegate.watermark import Mark, SessionMark, TimeKind
 
 if TYPE_CHECKING:
     from tidegate.project import Project
-    from tidegate.store.broker import Offsets
+    from tidegate.store.brokers.broker import Offsets
 
 
 def read_status(
@@ -171,7 +171,7 @@ def _ends(items: Sequence[Object | Sink]) -> dict[str, Offsets | TidegateError]:
     }
     if not topics:
         return {}
-    from tidegate.store.broker import read_all_offsets
+    from tidegate.store.brokers.broker import read_all_offsets
 
     return read_all_offsets(topics, timeout_s=3.0)
 

@@ -158,6 +158,9 @@ class World:
         """While the block runs, who reads tables without a session reads those of this world."""
         with (
             patch.object(planning, "load_table", self._committed),
+            patch.object(
+                erase_reach, "namespaces", lambda storage: sorted({t[0] for t in self.catalog.tables})
+            ),
             patch.object(erase_reach, "table_names", self._names),
             patch.object(erase_reach, "load_properties", self._properties),
             patch.object(pq.ParquetWriter, "__init__", _uncompressed),

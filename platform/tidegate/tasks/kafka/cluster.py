@@ -61,7 +61,7 @@ class Cluster:
         self._access = access
         self._settings: dict[str, Any] = {}
         if access.properties:
-            from tidegate.store.broker_access import client_settings
+            from tidegate.store.brokers.broker_access import client_settings
 
             self._settings = client_settings(dict(access.properties))
         self._open: dict[tuple[str, int], Connection] = {}

@@ -18,7 +18,7 @@ from tidegate.project.kafka import java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.project.reading.variables import Expanded
 from tidegate.sql.options.kafka_options import BOOTSTRAP
-from tidegate.store.broker_access import client_settings
+from tidegate.store.brokers.broker_access import client_settings
 
 if TYPE_CHECKING:
     from tidegate.sql.options.kafka_options import KafkaOptions, KafkaSinkOptions
@@ -84,7 +84,7 @@ class BrokerConnection:
         self._committed = properties.get("isolation.level") == "read_committed"
         self._timeout_s = timeout_s
         # kafka-python takes half a second to import.
-        from tidegate.store.broker_client import CanNotConnect, open_client
+        from tidegate.store.brokers.broker_client import CanNotConnect, open_client
 
         try:
             self._client = open_client(self._servers, self._settings, timeout_s)

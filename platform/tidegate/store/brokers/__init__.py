@@ -1,0 +1,1 @@
+"""What brokers say, without a JVM: offsets, topics, and how a client proves who it is."""
