@@ -217,3 +217,20 @@ def test_TG607_what_has_no_catalog_in_its_folder_is_not_copied_so(tmp_path: Path
         back_up(Project.load(tmp_path), tmp_path / "copy")
     assert (caught.value.code, "elsewhere.db is not in the folder" in caught.value.message) == ("TG607", True)
     assert not (tmp_path / "copy").exists()
+
+
+def test_TG607_no_copy_is_put_where_a_source_reads_it(workbench: Workbench) -> None:
+    workbench.assets(
+        s="CREATE SOURCE s (id INT) WITH (connector = 'filesystem', path = 'in/*/*.json') FORMAT PLAIN ENCODE JSON;"
+        "CREATE SOURCE f (id INT) WITH (connector = 'filesystem', path = 'one/a.json') FORMAT PLAIN ENCODE JSON;"
+    ).with_catalog(CATALOG)
+    (workbench.root / ".tidegate" / "warehouse").mkdir(parents=True)
+    project = Project.load(workbench.root)
+    for target in (workbench.root / "in" / "copies", workbench.root / "in"):
+        with pytest.raises(TidegateError) as caught:
+            back_up(project, target)
+        assert (caught.value.code, 'the folder that "s" reads' in caught.value.message) == ("TG607", True)
+        assert not target.exists()
+    with pytest.raises(TidegateError) as caught:
+        back_up(project, workbench.root / "one" / "copies")
+    assert caught.value.code == "TG620"  # nothing is stored yet

@@ -24,6 +24,7 @@ from tidegate.audit.backup_place import CopyPlace, files_below, require_outside
 from tidegate.audit.memory_files import FOLDER as MEMORIES
 from tidegate.audit.memory_files import PROGRESS, named_in
 from tidegate.errors import TidegateError
+from tidegate.ingest.sources.files import folder_read, resolve
 from tidegate.project.disk import private_folder
 from tidegate.sql.options.sink_connectors import FilesystemSinkOptions
 from tidegate.store import sqlite_catalog
@@ -85,15 +86,20 @@ def back_up(project: Project, target: Path) -> Backup:
             f"the catalog {catalog} is not in the folder of the tables, {warehouse}",
             hint="move it there, and change warehouse.catalog of the environment, while nothing runs",
         )
-    kept = [
-        ("the folder of the tables", warehouse),
-        ("the folder that tidegate itself uses", project.state_dir),
-    ]
     folders = dict(_sink_folders(project))
-    kept += [
-        (f'the folder of sink "{name}"', folder) for name, folder in folders.items() if folder is not None
-    ]
-    require_outside(target, kept)
+    require_outside(
+        target,
+        [
+            ("the folder of the tables", warehouse),
+            ("the folder that tidegate itself uses", project.state_dir),
+            *(
+                (f'the folder of sink "{name}"', folder)
+                for name, folder in folders.items()
+                if folder is not None
+            ),
+            *_read_folders(project),
+        ],
+    )
     with CopyPlace.opened(target, warehouse) as place:
         copy, missed = _Copy(project, warehouse, catalog, place, folders), set[Path]()
         for _ in range(_TRIES):
@@ -124,6 +130,17 @@ def _sink_folders(project: Project) -> Iterator[tuple[str, Path | None]]:
         if isinstance(sink.connector, FilesystemSinkOptions):
             uri = storage.uri(sink.connector.path)
             yield sink.name, Path(storage.filesystem(uri)[1]) if uri.startswith("file:") else None
+
+
+def _read_folders(project: Project) -> Iterator[tuple[str, Path]]:
+    """Folders that sources read, also all below: what is put there becomes input."""
+    for relation in project.catalog().relations:
+        path = getattr(relation.connector, "path", None)
+        # (A dataset is in the folder that tidegate itself uses.)
+        if path is not None and not path.startswith("dataset:"):
+            uri = folder_read(resolve(project, path))
+            if uri.startswith("file:"):
+                yield f'the folder that "{relation.name}" reads', Path(project.storage.filesystem(uri)[1])
 
 
 class _Copy:
