@@ -27,7 +27,8 @@ from tidegate.tasks.decode.limits import STANDARD
 from tidegate.tasks.parquet import parquet
 from tidegate.tasks.parquet.chunks import footer_of
 from tidegate.tasks.parquet.footers import Looker
-from tidegate.tasks.parquet.parquet import OpenParquetFile, ParquetRows, read_rows
+from tidegate.tasks.parquet.parquet import read_rows
+from tidegate.tasks.parquet.row_groups import OpenParquetFile, ParquetRows
 
 THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
 SEED = int(os.environ.get("TIDEGATE_SEED", "0"))

@@ -21,14 +21,9 @@ from tidegate.tasks.decode.text.files import CsvFiles
 from tidegate.tasks.decode.text.json_members import undeclared_members
 from tidegate.tasks.parquet.chunks import RowGroup, footer_of
 from tidegate.tasks.parquet.column_types import spark_type
-from tidegate.tasks.parquet.parquet import (
-    open_file,
-    partition_names,
-    partitions_of,
-    read_rows,
-    way_to_read,
-)
+from tidegate.tasks.parquet.parquet import partition_names, partitions_of, read_rows
 from tidegate.tasks.parquet.parquet_layout import Layout
+from tidegate.tasks.parquet.row_groups import open_file, way_to_read
 
 #: What is read of a file to know it again: so many bytes of its beginning and of its end.
 EDGE = 64 << 10
