@@ -80,13 +80,15 @@ def to_take_in(
         for change in step.changes
         if change.kind in ("drop", "rename")
     }
-    wide, long = sum(width(parse_ddl(one.type)) for one in known), sum(map(_length, known))
-    new: list[TakenIn] = []
+    candidates: dict[str, TakenIn] = {}
     for name, column in found.items():
-        if column.type is None or name.casefold() in there or not can_be_a_column(name):
-            continue
-        there.add(name.casefold())
-        one = TakenIn(name, column.type, shortened(column.where), epoch)
+        if column.type is not None and name.casefold() not in there and can_be_a_column(name):
+            one = TakenIn(name, column.type, shortened(column.where), epoch)
+            candidates.setdefault(name.casefold(), one)
+    new: list[TakenIn] = []
+    if candidates:
+        wide, long = sum(width(parse_ddl(one.type)) for one in known), sum(map(_length, known))
+    for one in candidates.values():
         wider, longer = wide + width(parse_ddl(one.type)), long + _length(one)
         if wider <= MOST and longer <= _TEXT:
             new.append(one)
