@@ -100,7 +100,7 @@ GUARDS: tuple[Guard, ...] = (
         "ingest/sources/field_types.py",
         "        if min(self._left, self._all) < 0:",
         "        if self._all < 0:",
-        (f"{_FIELDS}::test_X2_a_schema_that_grows_by_itself_costs_no_time",),
+        (f"{_FIELDS}::test_X2_all_fields_of_a_schema_together_have_a_limit",),
     ),
     Guard(
         "schema-all-steps",

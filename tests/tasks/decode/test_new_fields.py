@@ -116,6 +116,14 @@ def test_X2_all_fields_of_a_schema_together_have_a_limit(tmp_path: Path, registr
     assert len(found) == 1000
     assert sum(kind is not None for kind in found.values()) == 5000 // 100
 
+    # One type has a limit of its own.
+    alone = record(large=record("L", **{f"x{i}": "int" for i in range(200)}), n="int")
+    registry.add("alone", 40, json.dumps(alone))
+    assert types(tmp_path, registry, "AVRO", more=", schema.registry.subject = 'alone'") == {
+        "large": None,
+        "n": "int",
+    }
+
     # What versions come to has no more columns than a source takes in.
     def many(letter: str) -> Any:
         return record(letter, **{f"{letter}{i}": "int" for i in range(180)})
