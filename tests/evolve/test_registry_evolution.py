@@ -205,3 +205,26 @@ def test_X5_json_of_a_registry_is_json_behind_its_frame(workbench: Workbench, pr
     ]
     (status,) = read_status(session.project).relations
     assert status.undeclared == {"more": "schema 5"}
+
+
+def test_X2_a_registry_that_is_not_needed_stalls_no_batches(workbench: Workbench, producer: Producer) -> None:
+    """Of a JSON source: what it has is only reported."""
+    producer.registry.broken = True
+    login = (
+        f"schema.registry = '{producer.registry.url}', schema.registry.username = 'reader', "
+        "schema.registry.password = '${REGISTRY_PASSWORD}'"
+    )
+    workbench.allow(variables=["REGISTRY_PASSWORD"]).assets(
+        s="CREATE SOURCE s (id BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds') WITH "
+        f"(connector = 'kafka', topic = '{producer.topic}', max_rows_per_batch = 1, "
+        f"properties.bootstrap.server = '{producer.broker.bootstrap}') FORMAT PLAIN ENCODE JSON ({login});"
+    )
+    for number in range(6):
+        text = json.dumps({"id": number, "ts": f"2026-01-01 12:00:0{number}"})
+        send(producer.broker, producer.topic, [(0, text.encode())])
+    session = workbench.session()
+    advance(session, NOON)
+    asked = len([path for path in producer.registry.asked if path.endswith("/versions")])
+    assert shown(session, "SELECT count(*) FROM s") == [(6,)]
+    # Three tries of the first batch.
+    assert asked == 3

@@ -292,3 +292,60 @@ def test_a_table_with_a_key_takes_no_columns_in(workbench: Workbench, tmp_path: 
     )
     with pytest.raises(TidegateError, match="without a PRIMARY KEY"):
         workbench.session()
+
+
+def test_names_that_differ_by_case_only_are_one_column_or_reported(workbench: Workbench) -> None:
+    parquet(workbench, "1.parquet", page=pa.array(["a"]), Foo=pa.array([1]), Bar=pa.array([1], pa.int32()))
+    parquet(workbench, "2.parquet", page=pa.array(["b"]), foo=pa.array(["x"]), BAR=pa.array([2**40]))
+    parquet(workbench, "3.parquet", page=pa.array(["c"]), two=pa.array([1]), Two=pa.array([2]))
+    session = opened(workbench, "page VARCHAR", encode="PARQUET")
+    assert ran(session) == [
+        "1: taken in, because schema.evolution is 'add': \"Bar\" BIGINT (in 2.parquet)",
+        "2: 3 rows",
+    ]
+    (status,) = read_status(session.project).relations
+    assert status.undeclared.keys() == {"Foo", "two"}
+    # Of one that was taken in, and that a file has twice, no value is read, and it is not silent.
+    parquet(workbench, "4.parquet", page=pa.array(["d"]), bar=pa.array([1]), BAR=pa.array([2]))
+    assert ran(workbench.session()) == ["3: 1 rows"]
+    (status,) = read_status(session.project).relations
+    assert status.undeclared.keys() == {"Foo", "two", "BAR"}
+    session = opened(workbench, "page VARCHAR, bar BIGINT", encode="PARQUET")
+    session.run()
+    assert shown(session, "SELECT page, bar FROM clicks ORDER BY ts") == [
+        ("a", 1),
+        ("b", 2**40),
+        ("c", None),
+        ("d", None),
+    ]
+
+
+def test_E2_what_was_renamed_is_not_taken_in(workbench: Workbench) -> None:
+    workbench.json_lines("in/1.csv", ["page,ts", "a,2026-01-01 12:00:01"])
+    ran(opened(workbench, "page VARCHAR"))
+    workbench.json_lines("in/2.csv", ["page,site,ts", "b,s,2026-01-01 12:00:02"])
+    session = opened(workbench, "site VARCHAR RENAMED FROM page")
+    assert [line for line in ran(session) if "taken in" in line] == []
+    assert ran(opened(workbench, "site VARCHAR")) == []
+    workbench.json_lines("in/3.csv", ["page,site,ts", "b,s,2026-01-01 12:00:03"])
+    assert [line for line in ran(workbench.session()) if "taken in" in line] == []
+
+
+@pytest.mark.parametrize("encode", ["CSV", "PARQUET"])
+def test_what_was_taken_in_is_not_told_by_folders(workbench: Workbench, encode: str) -> None:
+    """No file has it there: a file that lacks it has NULL, of either format."""
+    folder, name = workbench.root / "in" / "ref=f", encode.lower()
+    folder.mkdir(parents=True)
+    if encode == "CSV":
+        workbench.json_lines("in/1.csv", ["page,ts,ref", "a,2026-01-01 12:00:01,x"])
+        workbench.json_lines("in/ref=f/2.csv", ["page,ts", "b,2026-01-01 12:00:02"])
+    else:
+        parquet(workbench, "1.parquet", page=pa.array(["a"]), ref=pa.array(["x"]))
+        parquet(workbench, "2.parquet", page=pa.array(["b"]))
+        (workbench.root / "in" / "2.parquet").rename(folder / f"2.{name}")
+    opened(workbench, "page VARCHAR", encode=encode).run()
+    rows = workbench.session().table("clicks$raw").collect()
+    session = opened(workbench, "page VARCHAR, ref VARCHAR", encode=encode)
+    session.run()
+    assert len(rows) == 2
+    assert shown(session, "SELECT page, ref FROM clicks ORDER BY page") == [("a", "x"), ("b", None)]

@@ -34,6 +34,7 @@ from tidegate.ingest.sources import decode, file_rows, filesystem
 from tidegate.ingest.sources.file_rows import PLACE
 from tidegate.ingest.stream import PlanInbox, SourceFeed
 from tidegate.jvm.failures import worker_died
+from tidegate.store.status import read_status
 from tidegate.tasks.crashes.crashes import MessageCrashes, Nursery, Parse, killers, narrowed
 from tidegate.tasks.crashes.parquet_crashes import ParquetCrashes
 from tidegate.tasks.crashes.text_crashes import FileCrashes
@@ -290,3 +291,30 @@ def test_X2_rows_of_a_parquet_file_that_kill_their_worker_are_rejected_and_the_s
         assert [r["reason"] for r in found if r["outcome"] == "rejected"] == ["crashed_decoder"] * 4
         (note,) = session.table(f"{name}$watermarks").where("partition IS NULL").select("note").collect()
         assert "row 2 of a.parquet, rows 4 to 6 of a.parquet" in note[0]
+
+
+@pytest.mark.spark
+@pytest.mark.long_run
+def test_X2_a_column_that_was_taken_in_and_kills_the_worker_rejects_no_row_and_is_reported(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = workbench.root / "in"
+    folder.mkdir()
+    times = pa.array([0] * 2, pa.timestamp("us"))
+    pq.write_table(pa.table({"s": ["a", "b"], "more": ["x", "KILL"], "ts": times}), folder / "a.parquet")
+    pq.write_table(pa.table({"s": ["c", "d"], "more": ["y", "z"], "ts": times}), folder / "b.parquet")
+    text = (
+        "CREATE SOURCE s (s VARCHAR{more}, ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH (connector = 'filesystem', "
+        "path = 'in', schema.evolution = 'add') FORMAT PLAIN ENCODE PARQUET;"
+    )
+    session = workbench.assets(s=text.format(more="")).session()
+    with monkeypatch.context() as patched:
+        patched.setattr(filesystem, "ParquetReader", KillingReader)
+        patched.setattr(file_rows, "ParquetCrashes", partial(ParquetCrashes, reading=KillingReading))
+        session.run()
+    (status,) = read_status(session.project).relations
+    assert (status.rejected, status.undeclared) == (0, {"more": "a.parquet"})
+    session = workbench.assets(s=text.format(more=", more VARCHAR")).session()
+    session.run()
+    found = sorted(map(tuple, session.table("s").select("s", "more").collect()))
+    assert found == [("a", None), ("b", None), ("c", "y"), ("d", "z")]

@@ -150,6 +150,8 @@ def test_an_answer_that_drips_ends_in_time(server: FakeRegistry, monkeypatch: py
         b'{"id": 1}',
         b'{"schema": 1}',
         b'{"schema": "", "references": 3}',
+        b'{"schema": "", "references": [{"name": "a", "subject": "s", "version": "x"}]}',
+        b'{"schema": "", "references": [{"name": "a", "subject": "s", "version": 1e999}]}',
         b"\xff",
     ],
 )

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from tests.conftest import Workbench
 from tests.maintenance.restoring import stored
 from tidegate.audit.backup import back_up
+from tidegate.audit.stored_files import verify_all
 from tidegate.cli.main import app
 from tidegate.errors import TidegateError
 from tidegate.project import Project
@@ -142,6 +143,52 @@ def test_R2_a_catalog_that_was_copied_earlier_than_its_tables_or_not_at_all_is_f
     assert (code, wrong.keys(), sinks.keys()) == (1, {"t", "u", "v"}, {"s"})
 
 
+def test_R2_memories_of_a_batch_between_the_two_copies_are_in_the_copy_and_missing_ones_are_found(
+    workbench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a log remembers of its partitions is beside the tables, and its newest commit names it (S1)."""
+    sql = "CREATE TABLE m (ts TIMESTAMP, WATERMARK FOR ts AS SOURCE_WATERMARK()) APPEND ONLY"
+    session = workbench.assets(m=sql).with_catalog(CATALOG).session()
+
+    def insert_many(minute: int) -> None:
+        times = (f"('2026-01-01 10:{minute:02}:{second % 60:02}')" for second in range(80))
+        session.execute(f"INSERT INTO m VALUES {', '.join(times)}; FLUSH")
+
+    insert_many(0)
+    project, minutes = Project.load(workbench.root), iter([1])
+    copied = sqlite_catalog.copy
+
+    def later(source: Path, target: Path) -> dict[tuple[str, str], str]:
+        for minute in minutes:
+            insert_many(minute)
+        found = copied(source, target)
+        for path in (project.root / ".tidegate" / "warehouse").glob("_streams/main/m/memory/*"):
+            assert not (tmp_path / "copy/.new/warehouse/_streams/main/m/memory" / path.name).exists()
+        return found
+
+    monkeypatch.setattr(sqlite_catalog, "copy", later)
+    back_up(project, tmp_path / "copy")
+    warehouse = project.root / ".tidegate" / "warehouse"
+    shutil.rmtree(warehouse)
+    shutil.copytree(tmp_path / "copy" / "copy" / "warehouse", warehouse)
+    assert all(one.ok for one in verify_all(project.storage, project.owner))
+    session = workbench.session()
+    insert_many(2)
+    assert session.execute("SELECT count(*) FROM m").rows()[0][0] == 240
+    # (One of before the copy is there until it is a day old.)
+    memory = max((warehouse / "_streams/main/m/memory").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    for spoil, what in (
+        (lambda: memory.write_bytes(b"PAR1"), "it can't be read: "),
+        (memory.unlink, "it is missing"),
+    ):
+        spoil()
+        ((problem,),) = (
+            one.problems for one in verify_all(project.storage, project.owner) if one.name == "m"
+        )
+        assert problem.file.endswith(memory.name)
+        assert problem.what.startswith(what)
+
+
 def test_a_view_is_read_as_it_was_at_a_time(project: Project, session: Session) -> None:
     """By the lines of docs/backup.md."""
     before = session.execute("SELECT window_end, n FROM v ORDER BY window_end").rows()
@@ -170,3 +217,20 @@ def test_TG607_what_has_no_catalog_in_its_folder_is_not_copied_so(tmp_path: Path
         back_up(Project.load(tmp_path), tmp_path / "copy")
     assert (caught.value.code, "elsewhere.db is not in the folder" in caught.value.message) == ("TG607", True)
     assert not (tmp_path / "copy").exists()
+
+
+def test_TG607_no_copy_is_put_where_a_source_reads_it(workbench: Workbench) -> None:
+    workbench.assets(
+        s="CREATE SOURCE s (id INT) WITH (connector = 'filesystem', path = 'in/*/*.json') FORMAT PLAIN ENCODE JSON;"
+        "CREATE SOURCE f (id INT) WITH (connector = 'filesystem', path = 'one/a.json') FORMAT PLAIN ENCODE JSON;"
+    ).with_catalog(CATALOG)
+    (workbench.root / ".tidegate" / "warehouse").mkdir(parents=True)
+    project = Project.load(workbench.root)
+    for target in (workbench.root / "in" / "copies", workbench.root / "in"):
+        with pytest.raises(TidegateError) as caught:
+            back_up(project, target)
+        assert (caught.value.code, 'the folder that "s" reads' in caught.value.message) == ("TG607", True)
+        assert not target.exists()
+    with pytest.raises(TidegateError) as caught:
+        back_up(project, workbench.root / "one" / "copies")
+    assert caught.value.code == "TG620"  # nothing is stored yet

@@ -18,7 +18,7 @@ from tests.support.s3 import SECRET, storage_on
 from tests.support.s3 import s3 as s3
 from tests.support.s3 import s3_server as s3_server
 from tests.support.s3 import store as store
-from tidegate.tasks.parquet.parquet import open_file
+from tidegate.tasks.parquet.row_groups import open_file
 
 pytestmark = pytest.mark.medium
 ROWS = pa.table({"n": np.arange(50_000), "half": np.arange(50_000) / 2})

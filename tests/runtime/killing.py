@@ -21,7 +21,7 @@ from tidegate.tasks.decode.text.bulk import ParsedPart, parsed
 from tidegate.tasks.decode.text.decoders import JsonDecoder
 from tidegate.tasks.decode.text.files import JsonFiles
 from tidegate.tasks.gate import GateTask
-from tidegate.tasks.parquet import parquet
+from tidegate.tasks.parquet import row_groups
 from tidegate.tasks.parquet.parquet import ParquetReader
 
 
@@ -110,7 +110,7 @@ class KillingReader(ParquetReader):
 @contextmanager
 def armed() -> Iterator[None]:
     """Meanwhile this process ends over such rows."""
-    fitted, bounds = parquet.fit, parquet.in_bounds
+    fitted, bounds = row_groups.fit, row_groups.in_bounds
 
     def fit(array: pa.Array, wanted: pa.DataType) -> Any:
         if "KILL" in array.to_pylist():
@@ -126,11 +126,11 @@ def armed() -> Iterator[None]:
             os.kill(os.getpid(), signal.SIGKILL)
         return bounds(batch, *given)
 
-    parquet.fit, parquet.in_bounds = fit, in_bounds  # type: ignore[assignment]
+    row_groups.fit, row_groups.in_bounds = fit, in_bounds  # type: ignore[assignment]
     try:
         yield
     finally:
-        parquet.fit, parquet.in_bounds = fitted, bounds
+        row_groups.fit, row_groups.in_bounds = fitted, bounds
 
 
 @dataclass(frozen=True)

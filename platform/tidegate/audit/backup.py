@@ -1,10 +1,10 @@
 """A copy of everything that is stored, of one moment, while runs and live mode write.
 
 The catalog names the newest metadata of every table, these name all files of the table, and no file is ever changed. So
-a copy of the catalog's file is the moment, and all that it names is copied after it. What is kept beside the tables
-(plans, positions of sinks) is copied before it: a run makes up for a plan or position that is older than the tables;
-with a newer position it would leave rows out. What an erasure has to finish must not be older, so none may be under
-way.
+a copy of the catalog's file is the moment, and all that it names is copied after it, with the memories of partitions
+that its logs' newest commits name. What else is kept beside the tables (plans, positions of sinks) is copied before it:
+a run makes up for a plan or position that is older than the tables; with a newer position it would leave rows out. What
+an erasure has to finish must not be older, so none may be under way.
 """
 
 from __future__ import annotations
@@ -18,8 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyarrow.fs import LocalFileSystem
+
 from tidegate.audit.backup_place import CopyPlace, files_below, require_outside
+from tidegate.audit.memory_files import FOLDER as MEMORIES
+from tidegate.audit.memory_files import PROGRESS, named_in
 from tidegate.errors import TidegateError
+from tidegate.ingest.sources.files import folder_read, resolve
 from tidegate.project.disk import private_folder
 from tidegate.sql.options.sink_connectors import FilesystemSinkOptions
 from tidegate.store import sqlite_catalog
@@ -81,15 +86,20 @@ def back_up(project: Project, target: Path) -> Backup:
             f"the catalog {catalog} is not in the folder of the tables, {warehouse}",
             hint="move it there, and change warehouse.catalog of the environment, while nothing runs",
         )
-    kept = [
-        ("the folder of the tables", warehouse),
-        ("the folder that tidegate itself uses", project.state_dir),
-    ]
     folders = dict(_sink_folders(project))
-    kept += [
-        (f'the folder of sink "{name}"', folder) for name, folder in folders.items() if folder is not None
-    ]
-    require_outside(target, kept)
+    require_outside(
+        target,
+        [
+            ("the folder of the tables", warehouse),
+            ("the folder that tidegate itself uses", project.state_dir),
+            *(
+                (f'the folder of sink "{name}"', folder)
+                for name, folder in folders.items()
+                if folder is not None
+            ),
+            *_read_folders(project),
+        ],
+    )
     with CopyPlace.opened(target, warehouse) as place:
         copy, missed = _Copy(project, warehouse, catalog, place, folders), set[Path]()
         for _ in range(_TRIES):
@@ -120,6 +130,17 @@ def _sink_folders(project: Project) -> Iterator[tuple[str, Path | None]]:
         if isinstance(sink.connector, FilesystemSinkOptions):
             uri = storage.uri(sink.connector.path)
             yield sink.name, Path(storage.filesystem(uri)[1]) if uri.startswith("file:") else None
+
+
+def _read_folders(project: Project) -> Iterator[tuple[str, Path]]:
+    """Folders that sources read, also all below: what is put there becomes input."""
+    for relation in project.catalog().relations:
+        path = getattr(relation.connector, "path", None)
+        # (A dataset is in the folder that tidegate itself uses.)
+        if path is not None and not path.startswith("dataset:"):
+            uri = folder_read(resolve(project, path))
+            if uri.startswith("file:"):
+                yield f'the folder that "{relation.name}" reads', Path(project.storage.filesystem(uri)[1])
 
 
 class _Copy:
@@ -165,7 +186,7 @@ class _Copy:
         # One that began after the records were copied has perhaps removed files already.
         _require_no_erasure(self._warehouse)
         for (namespace, name), where in sorted(tables.items()):
-            self._table(where)
+            self._table(where, MEMORIES.format(namespace=namespace, name=name))
             done.tables.append(f"{namespace}.{name}")
         # After the catalog: the next run changes a log in place to a newer definition, but not back.
         self._records(self._project.state_dir / "definitions", _DEFINITIONS)
@@ -180,10 +201,11 @@ class _Copy:
 
     # -- tables ------------------------------------------------------------------------------------------------
 
-    def _table(self, metadata: str) -> None:
+    def _table(self, metadata: str, memories: str) -> None:
         """All files that the metadata of a table name: first those that name others. (Earlier metadata, which they name
-        as well, nobody needs, and commits remove them.)"""
+        as well, nobody needs, and commits remove them.) `memories`: the folder of a log's."""
         from pyiceberg.table import StaticTable
+        from pyiceberg.table.snapshots import ancestors_of
 
         static = StaticTable.from_metadata(
             str(self._copied(metadata)), self._project.storage.pyiceberg_properties()
@@ -207,6 +229,19 @@ class _Copy:
         with ThreadPoolExecutor(_THREADS) as pool:
             for _ in pool.map(self._copied, sorted(plain)):
                 pass
+        for snapshot in ancestors_of(static.current_snapshot(), told):
+            if snapshot.summary is not None and (progress := snapshot.summary.get(PROGRESS)):
+                for name in named_in(LocalFileSystem(), str(self._copied(progress))):
+                    self._memory(Path(memories) / name)
+                break
+
+    def _memory(self, path: Path) -> None:
+        """One that was written after what is beside the tables was copied. Raises _GoneError."""
+        if not (self._place.new / _WAREHOUSE / path).exists():
+            try:
+                self._place.take(self._warehouse / path, _WAREHOUSE / path, is_named=True)
+            except FileNotFoundError:
+                raise _GoneError(self._warehouse / path) from None
 
     def _reading(self) -> Any:
         """Iceberg's files, each copied before it is read: the original may go meanwhile."""

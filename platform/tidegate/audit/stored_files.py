@@ -1,7 +1,8 @@
 """Whether all files of a stored table are there and whole, by pyiceberg and Arrow: no JVM.
 
 Nobody notices that a copy of a warehouse lacks a file until a query or a run needs it. Here every file that a snapshot
-names is looked at: whether it is there, as long as Iceberg says, and whether its Parquet footer says as many rows.
+names is looked at: whether it is there, as long as Iceberg says, and whether its Parquet footer says as many rows; and
+whether a log has the memories of its partitions, without which its next batch can't be judged.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from tidegate.audit.memory_files import PROGRESS, named_in
 from tidegate.errors import TidegateError
 from tidegate.project.disk import trouble
 from tidegate.project.owner import OWNER, Owner
@@ -134,6 +136,9 @@ def _looked_at(storage: Storage, table: CommittedTable) -> VerifiedTable:
             for problem in pool.map(looking.at_file, files):
                 if problem is not None:
                     found.add(problem)
+        for problem in pool.map(looking.at_memory, looking.memories(table)):
+            if problem is not None:
+                found.add(problem)
     return found
 
 
@@ -188,20 +193,45 @@ class _Looking:
 
     def at_file(self, file: DataFile) -> FileProblem | None:
         """Whether it is there, as long as its manifest says, and has as many rows."""
-        from pyarrow import parquet
-
         problem = self._length(file.file_path, file.file_size_in_bytes)
         if problem is not None or str(file.file_format.value).upper() != "PARQUET":
             return problem
         try:
-            filesystem, path = self._storage.filesystem(file.file_path)
-            with filesystem.open_input_file(path) as opened:
-                rows = parquet.read_metadata(opened).num_rows
+            rows = self._rows(file.file_path)
         except Exception as error:
             return _unreadable(file.file_path, error)
         if rows != file.record_count:
             return FileProblem(file.file_path, f"it has {rows} rows instead of {file.record_count}")
         return None
+
+    def memories(self, table: CommittedTable) -> list[str]:
+        """The files with memories that the newest commit of a log names."""
+        progress = table.summary.get(PROGRESS)
+        if progress is None:
+            return []
+        folder = f"{self._storage.work_folder(table.name)}/memory"
+        try:
+            return [f"{folder}/{name}" for name in named_in(*self._storage.filesystem(progress))]
+        except Exception as error:
+            # It is one of the table's files. (Upkeep may have moved its rows.)
+            _unreadable(progress, error)
+            return []
+
+    def at_memory(self, uri: str) -> FileProblem | None:
+        """Whether it is there, and whole."""
+        try:
+            self._rows(uri)
+        except Exception as error:
+            return _unreadable(uri, error)
+        return None
+
+    def _rows(self, uri: str) -> int:
+        from pyarrow import parquet
+
+        filesystem, path = self._storage.filesystem(uri)
+        with filesystem.open_input_file(path) as opened:
+            rows: int = parquet.read_metadata(opened).num_rows
+            return rows
 
     def _length(self, path: str, wanted: int) -> FileProblem | None:
         from pyarrow.fs import FileType

@@ -21,7 +21,7 @@ from tidegate.plan.crashes import CRASHES, Crashes
 from tidegate.plan.gaps import ABSENT_BEFORE
 from tidegate.plan.resets import FOLLOWED_RESETS, RESETS, with_step
 from tidegate.store.holding import UNKNOWN_PARTITION
-from tidegate.tasks.parquet.parquet import open_file
+from tidegate.tasks.parquet.row_groups import open_file
 from tidegate.tasks.writer import WriteTarget
 from tidegate.watermark import GateState, Strategy, publish, start_watermark
 from tidegate.watermark.memory import StrategyMemory

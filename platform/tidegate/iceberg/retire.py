@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from tidegate.iceberg.layout import PROGRESS, REJECTED, quote
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.project.object_store import make_folder
-from tidegate.tasks.parquet.parquet import open_file
+from tidegate.tasks.parquet.row_groups import open_file
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 

@@ -31,7 +31,8 @@ class BatchPlan:
 
     `decisions`: what it decides about partitions by the clock or the broker (W4), as `Decisions.to_json`. `log`:
     Iceberg's uuid of the log that it was planned for. `crashed`: rows that have ended their decoder's process, as the
-    connector knows them; they are rejected without a look. `care`: how sparingly it is read (`smaller.py`)."""
+    connector knows them; they are rejected without a look (but for `plan.crashes.SPARED`). `care`: how sparingly it is
+    read (`smaller.py`)."""
 
     epoch: int
     arrival: str

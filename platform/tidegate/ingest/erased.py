@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from tidegate.iceberg.retire import Gone
 from tidegate.project.object_store import make_folder
-from tidegate.tasks.parquet.parquet import open_file
+from tidegate.tasks.parquet.row_groups import open_file
 
 if TYPE_CHECKING:
     from tidegate.iceberg.tables import Described, StoredTable

@@ -24,7 +24,7 @@ from tidegate.plan.columns.taken_in import (
     with_taken_in,
 )
 from tidegate.plan.columns.undeclared import and_declared, and_undeclared, undeclared_text
-from tidegate.plan.crashes import and_crashed, named
+from tidegate.plan.crashes import and_crashed, named, rejected
 from tidegate.plan.events import BatchCommitted
 from tidegate.plan.stages import GateStage, LogStage, batch_stages
 from tidegate.runtime.stages import Stages
@@ -188,7 +188,8 @@ class Log(StoredLog):
         new = {name: where for name, where in there.items() if name not in known}
         written = [file for report in reports for file in report["files"]]
         notes = [altered(self.progress, after)]
-        notes += [f"crashed their decoder, and are rejected: {named(crashed)}"] if crashed else []
+        if gone := rejected(crashed):
+            notes.append(f"crashed their decoder, and are rejected: {named(gone)}")
         notes += [undeclared_text(new)] if new else []
         note = "; ".join(text for text in notes if text) or None
         judged_at = time.monotonic()

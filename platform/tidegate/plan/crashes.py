@@ -12,6 +12,9 @@ from tidegate.plan.recorded import Recorded
 CRASHES = "tidegate.crashes"
 #: Rows that a note spells out.
 _SPELLED = 3
+#: In the place of a file's rows (from, until): without the columns that were taken in it can be read, and with them it
+#: ends its decoder's process. So these are NULL, and no row is rejected for them.
+SPARED = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -28,10 +31,21 @@ class Crashes(Recorded):
 
 def and_crashed(before: Crashes | None, crashed: Sequence[Sequence[Any]], at: int) -> Crashes | None:
     """With the rows of one more batch, as its connector knows them."""
+    crashed = rejected(crashed)
     if not crashed:
         return before
     rows = sum(row[3] - row[2] if len(row) == 4 else 1 for row in crashed)
     return Crashes((before.rows if before else 0) + rows, at, named(crashed))
+
+
+def rejected(crashed: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Those that are rows."""
+    return [row for row in crashed if tuple(row[2:]) != SPARED]
+
+
+def spared(crashed: Sequence[Sequence[Any]]) -> set[str]:
+    """The URIs of the files of which the columns that were taken in are not read."""
+    return {row[0] for row in crashed if tuple(row[2:]) == SPARED}
 
 
 def named(crashed: Sequence[Sequence[Any]]) -> str:

@@ -35,7 +35,7 @@ from tidegate.tasks.pane_parts import (
     says_unread,
     unread_pane,
 )
-from tidegate.tasks.parquet.parquet import open_file
+from tidegate.tasks.parquet.row_groups import open_file
 from tidegate.tasks.reading import NeedsSpark
 from tidegate.tasks.session_panes import joined, of_rows
 from tidegate.tasks.writer import FileWriter, WriteTarget

@@ -6,6 +6,8 @@ from __future__ import annotations
 from tests.mutants.guard import Guard
 
 _BACKUP = "tests/audit/test_backup.py"
+_STORED = "tests/maintenance/test_backup.py"
+_MEMORIES = "test_R2_memories_of_a_batch_between_the_two_copies_are_in_the_copy_and_missing_ones_are_found"
 _SINKS = "tests/sinks/test_restored_sinks.py"
 _ALTER = "tests/session/test_alter_beside_live.py"
 GUARDS: tuple[Guard, ...] = (
@@ -53,6 +55,33 @@ GUARDS: tuple[Guard, ...] = (
         "                if _content(position) == before:",
         "                if True:",
         (f"{_BACKUP}::test_R2_a_sink_that_delivers_meanwhile_has_the_files_of_its_position",),
+    ),
+    Guard(
+        "backup-memories",
+        "R2",
+        "A copy has the memories of partitions that the logs of its catalog name.",
+        "audit/backup.py",
+        "                    self._memory(Path(memories) / name)",
+        "                    pass",
+        (f"{_STORED}::{_MEMORIES}",),
+    ),
+    Guard(
+        "verify-memories",
+        "R2",
+        "A memory that a log names and that is missing is found.",
+        "audit/stored_files.py",
+        "        for problem in pool.map(looking.at_memory, looking.memories(table)):",
+        "        for problem in ():",
+        (f"{_STORED}::{_MEMORIES}",),
+    ),
+    Guard(
+        "backup-input",
+        "R2",
+        "No copy is put where a source reads it.",
+        "audit/backup.py",
+        "            *_read_folders(project),\n",
+        "",
+        (f"{_STORED}::test_TG607_no_copy_is_put_where_a_source_reads_it",),
     ),
     Guard(
         "backup-erasure",

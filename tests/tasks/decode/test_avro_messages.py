@@ -15,7 +15,9 @@ import pytest
 from tests.tasks.decode.messages import AVRO, avro, framed, login, rows, task
 from tests.tasks.decode.schema_registry import FakeRegistry
 from tidegate.errors import TidegateError
-from tidegate.tasks.decode.binary.messages import UNPARSEABLE
+from tidegate.tasks.decode.binary.avro import AvroDecoder
+from tidegate.tasks.decode.binary.messages import UNPARSEABLE, filling
+from tidegate.tasks.decode.columns import Wanted
 
 AVRO_COLUMNS = (
     "id INT, ts TIMESTAMPTZ, local TIMESTAMP, price DECIMAL(30, 2), key VARCHAR, kind VARCHAR, day DATE, "
@@ -190,3 +192,24 @@ def test_a_file_that_does_not_fit_the_columns_is_an_error_before_the_first_row(
         task(tmp_path, "AVRO", columns, wanted, "schema.location = 'o.avsc'")
     assert caught.value.code == "TG611"
     assert message in caught.value.message
+
+
+def test_W5_a_value_of_what_was_taken_in_that_cannot_be_had_is_null() -> None:
+    fixed = {"type": "fixed", "name": "F", "size": 4, "logicalType": "uuid"}
+    fields = [{"name": "id", "type": "int"}, {"name": "u", "type": fixed}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    message = avro(schema, {"id": 1, "u": b"abcd"})
+    columns = (Wanted("id", pa.int32()), Wanted("u", pa.string(), optional=True))
+    assert AvroDecoder(columns, json.dumps(schema)).read(message) == [1, None]
+    # A UUID has 16 bytes; on any other size the specification has the logical type ignored.
+    assert AvroDecoder((Wanted("u", pa.binary()),), json.dumps(schema)).read(message) == [b"abcd"]
+
+    def broken(_: Any) -> Any:
+        raise ArithmeticError
+
+    column = Wanted("x", pa.string(), optional=True)
+    fills = filling(column, lambda: broken)
+    assert fills is not None
+    assert fills(1) is None
+    with pytest.raises(ArithmeticError):
+        filling(column._replace(optional=False), lambda: broken)(1)  # type: ignore[misc]

@@ -17,8 +17,9 @@ from tests.tasks.decode.schema_registry import FakeRegistry
 from tests.tasks.decode.test_protobuf_messages import shop_file
 from tidegate.ingest.sources.new_fields import new_fields
 from tidegate.plan.columns.changes import CHANGES, ColumnChange, ColumnStep, with_step
-from tidegate.plan.columns.taken_in import MOST, TAKEN_IN, additions, to_take_in, to_text
-from tidegate.plan.columns.undeclared import FoundColumn
+from tidegate.plan.columns.merging import MOST
+from tidegate.plan.columns.taken_in import TAKEN_IN, additions, to_take_in, to_text
+from tidegate.plan.columns.undeclared import FoundColumn, Telling, and_undeclared
 from tidegate.sql import load_catalog
 from tidegate.tasks.parquet.column_types import spark_type
 
@@ -106,6 +107,75 @@ def test_X2_a_schema_that_grows_by_itself_costs_no_time(tmp_path: Path, registry
     assert time.process_time() - started < 20
 
 
+def test_X2_all_fields_of_a_schema_together_have_a_limit(tmp_path: Path, registry: FakeRegistry) -> None:
+    inner = record("In", **{f"x{i}": "int" for i in range(99)})
+    # A named type that each of the fields uses is followed again for each.
+    fields = {"f0": inner} | {f"f{i}": "In" for i in range(1, 5000)}
+    register(registry, record(**fields))
+    found = types(tmp_path, registry, "AVRO")
+    assert len(found) == 1000
+    assert sum(kind is not None for kind in found.values()) == 5000 // 100
+
+    # One type has a limit of its own.
+    alone = record(large=record("L", **{f"x{i}": "int" for i in range(200)}), n="int")
+    registry.add("alone", 40, json.dumps(alone))
+    assert types(tmp_path, registry, "AVRO", more=", schema.registry.subject = 'alone'") == {
+        "large": None,
+        "n": "int",
+    }
+
+    # What versions come to has no more columns than a source takes in.
+    def many(letter: str) -> Any:
+        return record(letter, **{f"{letter}{i}": "int" for i in range(180)})
+
+    for number, letter in enumerate("abc", 20):
+        registry.add("wide", number, json.dumps(record(at=record("At", inner=many(letter)), n="int")))
+    wide = types(tmp_path, registry, "AVRO", more=", schema.registry.subject = 'wide'")
+    assert wide == {"at": None, "n": "int"}
+    # Neither a long name inside nor a long schema is followed.
+    registry.add("long", 30, json.dumps(record(at=record("At", **{"x" * 200: "int"}), n="int")))
+    assert types(tmp_path, registry, "AVRO", more=", schema.registry.subject = 'long'") == {
+        "at": None,
+        "n": "int",
+    }
+    registry.add("longer", 31, json.dumps(record(n="int") | {"doc": "x" * (1 << 20)}))
+    assert types(tmp_path, registry, "AVRO", more=", schema.registry.subject = 'longer'") == {}
+
+
+def test_X2_a_registry_that_has_nothing_new_costs_a_batch_next_to_nothing(
+    tmp_path: Path, registry: FakeRegistry
+) -> None:
+    wide = {f"f{i}": record(f"T{i}", **{f"x{j}": "int" for j in range(4)}) for i in range(400)}
+    for number in range(1, 80):
+        registry.add("orders-value", number, json.dumps(record(**wide, **{f"v{number}": "int"})))
+    source = relation("id INT", "AVRO", login(registry))
+    assert len(new_fields(source, project(tmp_path))) == 479
+    started = time.process_time()
+    for _ in range(20):
+        new_fields(source, project(tmp_path), asks=False)
+    assert time.process_time() - started < 1
+    # One more version is read alone.
+    read: list[Any] = []
+    patched = pytest.MonkeyPatch()
+    patched.setattr(
+        "tidegate.ingest.sources.new_fields.avro_fields", lambda schema: read.append(schema) or {}
+    )
+    registry.add("orders-value", 80, json.dumps(record(more="int")))
+    new_fields(source, project(tmp_path))
+    patched.undo()
+    assert len(read) == 1
+
+
+def test_names_of_one_schema_that_differ_by_case_only_have_no_type(
+    tmp_path: Path, registry: FakeRegistry
+) -> None:
+    register(
+        registry,
+        {"type": "record", "name": "R", "fields": [{"name": n, "type": "int"} for n in ("Foo", "foo", "x")]},
+    )
+    assert types(tmp_path, registry, "AVRO") == {"foo": None, "x": "int"}
+
+
 def test_every_type_of_protobuf_has_a_column(tmp_path: Path, registry: FakeRegistry) -> None:
     serialized = base64.b64encode(shop_file().SerializeToString()).decode()
     registry.add("orders-value", 31, serialized, schemaType="PROTOBUF")
@@ -182,10 +252,44 @@ def test_E2_only_so_many_columns_are_taken_in_and_none_that_was_dropped() -> Non
     assert to_take_in(source, found, properties | {TAKEN_IN: to_text(taken)}, 8) == ()
     many = {f"c{i}": FoundColumn("schema 1", "int") for i in range(MOST + 9)}
     assert len(to_take_in(source, many, {TAKEN_IN: to_text(taken)}, 7)) == MOST - 1
+    # What was renamed away may be in the input for long.
+    renamed = with_step(None, ColumnStep(3, "", "", (ColumnChange("rename", "Fine", "b"),)))
+    assert to_take_in(source, found, {CHANGES: renamed}, 7)[0].column == "gone"
+    assert "fine" not in {one.column for one in to_take_in(source, found, {CHANGES: renamed}, 7)}
     # What is inside counts.
     wide = FoundColumn("schema 1", f"struct<{','.join(f'f{i}:int' for i in range(MOST - 2))}>")
     taken = to_take_in(source, {"wide": wide, "one": many["c1"], "two": many["c2"]}, {}, 7)
     assert [one.column for one in taken] == ["wide", "one"]
+
+
+def test_X2_what_a_commit_and_a_table_say_of_columns_has_a_limit() -> None:
+    kind = f"struct<{','.join(f'x{i:0120}:int' for i in range(70))}>"
+    found = {f"c{i}": FoundColumn("folder/" * 500 + f"{i}.parquet", kind) for i in range(90)}
+    told = and_undeclared(None, found, 1)
+    assert told is not None
+    assert len(told.to_text()) < 40_000
+    assert (len(told.columns), told.types) == (50, {"c0": kind})
+    assert told.columns["c7"].endswith("/7.parquet")
+    source = relation("id INT", "JSON", "case = 'sensitive'")
+    taken = to_take_in(source, {name: one._replace(type="int") for name, one in found.items()}, {}, 7)
+    assert len(taken) == 90
+    assert len(to_text(taken)) < 50_000
+    texts = {name: one._replace(type=f"struct<{'x' * 9000}:int>") for name, one in found.items()}
+    assert len(to_text(to_take_in(source, texts, {}, 7))) < 220_000
+
+
+def test_X2_what_is_told_of_files_is_told_once_and_has_a_limit() -> None:
+    telling = Telling()
+    one = telling.of(["Foo", "foo", "x", "x", "y"], lambda _: "int")
+    assert one == {"Foo": None, "foo": None, "x": None, "y": "int"}
+    assert telling.of(["Foo", "foo", "x", "x", "y"], lambda _: "int") is one
+    long = [f"{i:03}{'x' * 70}" for i in range(600)]
+    assert len(telling.of(long, lambda _: "y" * 39_000)) <= 500
+    told = [telling.of([f"{n} {name}" for name in long], lambda _: "string") for n in range(2000)]
+    size = sum(len(name) + len(kind or "") for each in told for name, kind in each.items())
+    assert size < 2_000_000
+    assert min(map(len, told)) == 5
+    assert telling.of(["Foo", "foo", "x", "x", "y"], lambda _: "int") is one
 
 
 def test_the_statements_name_only_what_can_be_added() -> None:

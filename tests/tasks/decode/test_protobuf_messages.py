@@ -14,8 +14,9 @@ from google.protobuf import descriptor_pb2, message_factory
 from tests.tasks.decode.messages import framed, login, rows, task
 from tests.tasks.decode.schema_registry import FakeRegistry
 from tidegate.errors import TidegateError
-from tidegate.tasks.decode.binary.messages import UNPARSEABLE
-from tidegate.tasks.decode.binary.protobuf import file_pool, message_indexes
+from tidegate.tasks.decode.binary.messages import UNPARSEABLE, DecodeTask
+from tidegate.tasks.decode.binary.protobuf import ProtobufDecoder, file_pool, message_indexes
+from tidegate.tasks.decode.columns import Wanted
 
 
 def shop_file() -> descriptor_pb2.FileDescriptorProto:
@@ -165,3 +166,19 @@ def test_protobuf_of_a_registry_that_has_text_only_says_what_to_do(
 )
 def test_the_message_indexes_of_a_frame(value: bytes, expected: Any) -> None:
     assert message_indexes(value) == expected
+
+
+def test_W5_text_that_is_no_utf8_is_null_in_what_was_taken_in() -> None:
+    """Of proto2, which only who reads the field finds."""
+    file = descriptor_pb2.FileDescriptorProto(name="t.proto", syntax="proto2")
+    message = file.message_type.add(name="T")
+    for number, name in enumerate(("a", "b"), 1):
+        message.field.add(name=name, number=number, type=9, label=1)
+    files = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+    value = b"\x0a\x01x\x12\x02\xff\xfe"
+    columns = (Wanted("a", pa.string()), Wanted("b", pa.string(), optional=True))
+    (found,) = rows(DecodeTask(ProtobufDecoder(columns, "T", files), columns), [value])
+    assert (found["c0"], found["c1"], found["_why"]) == ("x", None, None)
+    columns = tuple(column._replace(optional=False) for column in columns)
+    (found,) = rows(DecodeTask(ProtobufDecoder(columns, "T", files), columns), [value])
+    assert '"b"' in found["_why"]

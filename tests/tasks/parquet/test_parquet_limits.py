@@ -17,6 +17,7 @@ from pyarrow.fs import LocalFileSystem
 
 from tests.runtime.killing import KillingReading
 from tests.tasks.parquet import hostile, thrift
+from tidegate.plan.crashes import SPARED
 from tidegate.tasks.crashes import parquet_crashes
 from tidegate.tasks.crashes.parquet_crashes import ParquetCrashes, put_aside
 from tidegate.tasks.decode.columns import Wanted
@@ -298,3 +299,72 @@ def test_W5_of_a_column_that_is_there_twice_the_raw_text_has_all_values(tmp_path
     assert reasons(path, STANDARD, Wanted("Id", pa.int64(), "BIGINT"), TEXT) == [(None, None)] * 2
     pq.write_table(pa.Table.from_arrays([[1], [2]], ["id", "id"]), path)
     assert [why for why, _ in reasons(path, STANDARD, number)] == [twice]
+
+
+MORE = Wanted("more", pa.string(), "VARCHAR", optional=True)
+
+
+def both(path: Path, limits: Limits, more: Wanted = MORE, crashed: Any = ()) -> tuple[list[Any], list[Any]]:
+    """What is read of a declared column, and of one that was taken in."""
+    parts = list(read_rows(LocalFileSystem(), str(path), [TEXT, more], limits, crashed))
+    assert [why for part in parts for why in part.why.to_pylist() if why is not None] == []
+    found = [
+        pa.chunked_array([part.columns[name] for part in parts]).to_pylist() for name in ("s", more.name)
+    ]
+    return found[0], found[1]
+
+
+def test_W5_X2_what_was_taken_in_is_null_where_a_limit_or_damage_keeps_it_from_being_read(
+    tmp_path: Path,
+) -> None:
+    path, texts = tmp_path / "x", ["a", "b", "c"]
+    deep = Wanted("more", pa.list_(pa.list_(pa.int64())), "BIGINT[][]", optional=True)
+    pq.write_table(pa.table({"s": texts, "more": pa.array([[[1]], [[2]], None], deep.type)}), path)
+    assert both(path, Limits(depth=1), deep) == (texts, [None] * 3)
+    assert both(path, Limits(depth=2), deep) == (texts, [[[1]], [[2]], None])
+    # A page, then a row, that is too large with it.
+    wide = pa.table({"s": texts, "more": ["x", "y" * 5000, "z"]})
+    pq.write_table(wide, path)
+    assert both(path, Limits(page_bytes=1000)) == (texts, [None] * 3)
+    assert both(path, Limits(row_bytes=1000)) == (texts, ["x", None, "z"])
+    assert both(path, Limits(row_bytes=5001)) == (texts, ["x", "y" * 5000, "z"])
+    many = pa.table({"s": texts, "more": pa.array([[[1]], [[2] * 500], None], deep.type)})
+    pq.write_table(many, path)
+    assert both(path, Limits(values=100), deep) == (texts, [[[1]], None, None])
+    # What a damaged column had before its damage is there, and so are all other columns.
+    numbers = [str(i) for i in range(200_000)]
+    table = pa.table({"s": numbers, "more": numbers, "also": numbers})
+    given = {"use_dictionary": False, "compression": "none", "write_page_checksum": True}
+    pq.write_table(table, path, row_group_size=150_000, **given)
+    (chunk,) = (c for c in footer_of(LocalFileSystem(), str(path))[0].chunks if c.column == "more")
+    content = bytearray(path.read_bytes())
+    content[chunk.data + chunk.compressed - 20] ^= 1
+    path.write_bytes(content)
+    found, beside = both(path, STANDARD)
+    assert found == numbers
+    assert beside[150_000:] == numbers[150_000:]
+    had = beside.index(None)
+    assert had < 150_000
+    assert beside[:150_000] == [*numbers[:had], *[None] * (150_000 - had)]
+    assert both(path, STANDARD, MORE._replace(name="also")) == (numbers, numbers)
+
+
+@pytest.mark.medium
+def test_X2_no_row_is_rejected_for_what_was_taken_in_and_ends_the_process(tmp_path: Path) -> None:
+    path, texts = tmp_path / "x", ["a", "KILL", "c"]
+    numbers = pa.RecordBatch.from_arrays([pa.array([0])], ["id"])
+
+    def crashes(crashed: Any = ()) -> set[tuple[int, int]]:
+        unit = Unit(str(path), uri="u", crashed=crashed)
+        work = ParquetCrashes(
+            LocalFileSystem(), (TEXT, MORE), ((unit,),), Limits(seconds=0.3), KillingReading
+        )
+        found = [row for batch in work(iter([numbers])) for row in batch.to_pylist()]
+        return {(row["row"], row["until"]) for row in found}
+
+    pq.write_table(pa.table({"s": ["a", "b", "c"], "more": texts}), path)
+    assert crashes() == {SPARED}
+    assert crashes((SPARED,)) == set()
+    assert both(path, STANDARD, crashed=(SPARED,)) == (["a", "b", "c"], [None] * 3)
+    pq.write_table(pa.table({"s": texts, "more": ["x", "HIDE", "z"]}), path)
+    assert crashes() == {SPARED, (1, 2)}

@@ -24,10 +24,11 @@ from tests.tasks.parquet.hostile import MISFIT, US, ZONED, Case, damage, make
 from tidegate.tasks.crashes.parquet_crashes import put_aside
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.limits import STANDARD
-from tidegate.tasks.parquet import parquet
+from tidegate.tasks.parquet import row_groups
 from tidegate.tasks.parquet.chunks import footer_of
 from tidegate.tasks.parquet.footers import Looker
-from tidegate.tasks.parquet.parquet import OpenParquetFile, ParquetRows, read_rows
+from tidegate.tasks.parquet.parquet import read_rows
+from tidegate.tasks.parquet.row_groups import OpenParquetFile, ParquetRows
 
 THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
 SEED = int(os.environ.get("TIDEGATE_SEED", "0"))
@@ -35,7 +36,7 @@ CASES = int(os.environ.get("TIDEGATE_CASES", "100000" if THOROUGH else "100"))
 #: No case may take more of the processor, or of memory (Arrow's).
 SECONDS, BYTES = 20, 1 << 30
 
-LIMITS = {name: getattr(parquet, name) for name in ("_CHUNK_BYTES", "_BYTES", "_ROWS")}
+LIMITS = {name: getattr(row_groups, name) for name in ("_CHUNK_BYTES", "_BYTES", "_ROWS")}
 
 
 def plain(scalar: Any, kind: pa.DataType) -> Any:
@@ -139,7 +140,7 @@ def test_property_parquet_rows_are_what_the_format_says_or_rejected(
         draw = random.Random(seed)
         # As if the file were large.
         for name, small in (("_CHUNK_BYTES", 0), ("_BYTES", 100), ("_ROWS", 2)):
-            monkeypatch.setattr(parquet, name, draw.choice([small, LIMITS[name]]))
+            monkeypatch.setattr(row_groups, name, draw.choice([small, LIMITS[name]]))
         began = time.process_time()
         try:
             case = make(draw, path)

@@ -1,7 +1,8 @@
 """The types of the columns that hold the fields of a registry's schema, by name; None for a field that no column holds.
 Driver side.
 
-Schemas are strangers' (X2): a type is followed for so many steps only, and one that contains itself has no column."""
+Schemas are strangers' (X2): a type is followed for so many steps only, as are all types of a schema together, and one
+that contains itself has no column."""
 
 from __future__ import annotations
 
@@ -9,13 +10,14 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tidegate.plan.columns.undeclared import LONGEST_TYPE, is_inner_name
 from tidegate.sql.dialect.types import STRING, SparkType
 from tidegate.tasks.decode.binary.avro import avro_version, logical_base, parsed_schema
 from tidegate.tasks.decode.binary.protobuf import WRAPPERS, registry_file
 from tidegate.tasks.decode.binary.registry import Schema
 
-#: Steps of one field's type.
-_STEPS = 200
+#: Steps of one field's type, and of the types of all fields; characters of a schema with all that it imports.
+_STEPS, _ALL_STEPS, _LONGEST = 200, 5000, 1 << 20
 Found = SparkType | None
 
 _AVRO = {
@@ -59,15 +61,20 @@ class _NoColumn(Exception):
 
 
 class _StepsLeft:
-    """What is left of the steps; `inside`: the names of the types in which this one stands."""
+    """What is left of the steps: of all fields, and of one. `inside`: the names of the types in which this one
+    stands."""
 
     def __init__(self) -> None:
-        self._left = _STEPS
+        self._all, self._left = _ALL_STEPS, 0
         self.inside: list[str] = []
 
+    def begin(self) -> None:
+        """One more field."""
+        self._left, self.inside = _STEPS, []
+
     def one(self) -> None:
-        self._left -= 1
-        if self._left < 0:
+        self._left, self._all = self._left - 1, self._all - 1
+        if min(self._left, self._all) < 0:
             raise _NoColumn
 
     def enter(self, name: str) -> None:
@@ -81,7 +88,7 @@ def avro_fields(schema: Schema) -> dict[str, Found]:
     named: dict[str, Any] = {}
     avro_version(schema, ())
     fields = parsed_schema(schema, named)["fields"]
-    return {f["name"]: _tried(_Avro(named), f["type"]) for f in fields}
+    return _tried(_Avro(named), ((f["name"], f["type"]) for f in fields))
 
 
 def protobuf_fields(schema: Schema, message: str | None) -> dict[str, Found]:
@@ -89,27 +96,41 @@ def protobuf_fields(schema: Schema, message: str | None) -> dict[str, Found]:
     columns in common. Raises TG556 if the registry gives text."""
     types = list(registry_file(schema).message_types_by_name.values())
     found = [one for one in types if message in (None, one.full_name)]
-    return {f.name: _tried(_Protobuf(), f) for f in found[0].fields} if len(found) == 1 else {}
+    return _tried(_Protobuf(), ((f.name, f) for f in found[0].fields)) if len(found) == 1 else {}
 
 
 def json_fields(schema: Schema) -> dict[str, Found]:
     """Of an object, as JSON Schema describes it."""
     properties = json.loads(schema.text).get("properties") or {}
-    return {name: _tried(_Json(), kind) for name, kind in properties.items()}
+    return _tried(_Json(), properties.items())
 
 
-def _tried(types: Any, kind: Any) -> Found:
-    try:
-        found: SparkType = types.of(kind)
-        return found
-    except _NoColumn:
-        return None
+def is_long(schema: Schema) -> bool:
+    """Whether it is longer than any that people write."""
+    waiting, left = [schema], _LONGEST
+    while waiting and left >= 0:
+        one = waiting.pop()
+        left -= len(one.text)
+        waiting += [imported for _, imported in one.references]
+    return left < 0
+
+
+def _tried(types: Any, fields: Iterable[tuple[str, Any]]) -> dict[str, Found]:
+    found: dict[str, Found] = {}
+    for name, kind in fields:
+        types.steps.begin()
+        try:
+            one: SparkType = types.of(kind)
+            found[name] = one if len(str(one)) <= LONGEST_TYPE else None
+        except _NoColumn:
+            found[name] = None
+    return found
 
 
 def _struct(pairs: Iterable[tuple[str, SparkType]]) -> SparkType:
     fields = tuple(pairs)
     names = [name for name, _ in fields]
-    if not names or not all(name.isascii() and name.isidentifier() for name in names):
+    if not names or not all(map(is_inner_name, names)):
         raise _NoColumn
     if len({name.casefold() for name in names}) < len(names):
         raise _NoColumn
@@ -118,10 +139,10 @@ def _struct(pairs: Iterable[tuple[str, SparkType]]) -> SparkType:
 
 class _Avro:
     def __init__(self, named: Mapping[str, Any]) -> None:
-        self._named, self._steps = named, _StepsLeft()
+        self._named, self.steps = named, _StepsLeft()
 
     def of(self, kind: Any) -> SparkType:
-        self._steps.one()
+        self.steps.one()
         if isinstance(kind, list):
             others = [one for one in kind if one != "null"]
             if len(others) != 1:
@@ -142,9 +163,9 @@ class _Avro:
         if name == "map":
             return SparkType("map", args=(STRING, self.of(kind["values"])))
         if name in ("record", "error"):
-            self._steps.enter(str(kind.get("name")))
+            self.steps.enter(str(kind.get("name")))
             found = _struct([(f["name"], self.of(f["type"])) for f in kind["fields"]])
-            self._steps.inside.pop()
+            self.steps.inside.pop()
             return found
         if name not in _AVRO:
             raise _NoColumn
@@ -161,10 +182,10 @@ def _decimal(precision: Any, scale: Any) -> SparkType:
 
 class _Protobuf:
     def __init__(self) -> None:
-        self._steps = _StepsLeft()
+        self.steps = _StepsLeft()
 
     def of(self, field: Any) -> SparkType:
-        self._steps.one()
+        self.steps.one()
         message = field.message_type
         if message is not None and message.GetOptions().map_entry:
             key, item = (message.fields_by_name[name] for name in ("key", "value"))
@@ -175,7 +196,7 @@ class _Protobuf:
         return SparkType("array", args=(one,)) if field.is_repeated else one
 
     def _value(self, field: Any) -> SparkType:
-        self._steps.one()
+        self.steps.one()
         for name, kind in _PROTOBUF.items():
             if field.type == getattr(field, f"TYPE_{name}"):
                 return SparkType(kind)
@@ -188,18 +209,18 @@ class _Protobuf:
             return SparkType("timestamp")
         if message.full_name in WRAPPERS:
             return self._value(message.fields_by_name["value"])
-        self._steps.enter(message.full_name)
+        self.steps.enter(message.full_name)
         found = _struct([(f.name, self.of(f)) for f in message.fields])
-        self._steps.inside.pop()
+        self.steps.inside.pop()
         return found
 
 
 class _Json:
     def __init__(self) -> None:
-        self._steps = _StepsLeft()
+        self.steps = _StepsLeft()
 
     def of(self, schema: Any) -> SparkType:
-        self._steps.one()
+        self.steps.one()
         if not isinstance(schema, dict):
             raise _NoColumn
         for several in ("oneOf", "anyOf"):

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from tidegate.ingest.connector import BatchPlan
 from tidegate.ingest.sources.files import InputFile
-from tidegate.plan.columns.changes import is_wider
+from tidegate.plan.columns.merging import both_texts
 from tidegate.plan.columns.undeclared import FoundColumn
+from tidegate.plan.crashes import spared
 from tidegate.sql.catalog.objects import Relation
 
 #: Per file, and per source partition in it, its lowest and its highest offset.
@@ -35,29 +36,27 @@ def files_of(plan: BatchPlan) -> list[InputFile]:
 
 
 def undeclared_in(plan: BatchPlan, relation: Relation) -> dict[str, FoundColumn]:
-    """By name, the columns that the files of a plan have and the relation does not. One that files have as several
-    types has the type that holds all of them, if one of them does."""
-    found: dict[str, FoundColumn] = {}
+    """By name, the columns that the files of a plan have and the relation does not, and those that were taken in and
+    can't be read of a file. One that files have as several types, whatever the case of its name, has the type that
+    holds all of them, if one of them does."""
+    columns = {c.name.casefold(): c for c in relation.columns}
+    aside = spared(plan.crashed)
+    found: dict[str, tuple[str, FoundColumn]] = {}
     for unit in plan.units:
         # (A plan of an earlier release has the names alone.)
         types = unit.get("undeclared") or {}
         for name in types:
-            before, kind = found.get(name), types[name] if isinstance(types, dict) else None
-            column = relation.column(name)
+            kind, folded = types[name] if isinstance(types, dict) else None, name.casefold()
+            column = columns.get(folded)
             if column is None:
-                found[name] = FoundColumn(unit["path"], kind if before is None else _both(before.type, kind))
-            elif column.taken_in and _both(column.type, kind) != column.type:
+                first, before = found.get(folded, (name, FoundColumn("", kind)))
+                found[folded] = first, FoundColumn(unit["path"], both_texts(before.type, kind))
+            elif column.taken_in and both_texts(column.type, kind) != column.type:
                 # What does not fit into it is NULL, and is not silent.
-                found[name] = FoundColumn(unit["path"])
-    return found
-
-
-def _both(one: str | None, other: str | None) -> str | None:
-    if one is None or other is None:
-        return None
-    if one == other or is_wider(other, one):
-        return one
-    return other if is_wider(one, other) else None
+                found[folded] = name, FoundColumn(unit["path"])
+        if unit.get("uri") in aside:
+            found |= {f: (c.name, FoundColumn(unit["path"])) for f, c in columns.items() if c.taken_in}
+    return dict(found.values())
 
 
 def overlapping_together(files: list[InputFile], all_ranges: Ranges) -> list[list[InputFile]]:

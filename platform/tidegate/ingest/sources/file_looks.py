@@ -11,6 +11,7 @@ from tidegate.errors import TidegateError, did_you_mean
 from tidegate.ingest.sources.file_rows import crashed_rows
 from tidegate.ingest.sources.files import paths_of
 from tidegate.jvm.spark import cores
+from tidegate.plan.columns.undeclared import MOST_NAMES
 from tidegate.tasks.decode.columns import stored_columns
 from tidegate.tasks.decode.limits import limits_of
 from tidegate.tasks.decode.text.files import headers_of
@@ -87,13 +88,15 @@ def problem_of(relation: Relation, look: FileLook) -> TidegateError | None:
 def check_files(
     spark: SparkSession, project: Project, relation: Relation, files: Sequence[InputFile]
 ) -> dict[str, str]:
-    """Say what is wrong with the first file that can't be read, before the first row of any is. Returns the columns
-    that are not declared, each with a file that has it. Raises TG504, TG513."""
+    """Say what is wrong with the first file that can't be read, before the first row of any is. Returns columns that
+    are not declared, not too many, each with a file that has it. Raises TG504, TG513."""
     undeclared: dict[str, str] = {}
     for file, look in zip(files, look_at(spark, project, relation, files), strict=True):
         if (problem := problem_of(relation, look)) is not None:
             raise problem
-        undeclared |= dict.fromkeys(look.undeclared, file.path)
+        undeclared |= {
+            n: file.path for n in look.undeclared if n in undeclared or len(undeclared) < MOST_NAMES
+        }
     return undeclared
 
 

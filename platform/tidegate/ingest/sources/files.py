@@ -187,6 +187,11 @@ def _split(uri: str) -> tuple[str, str | None]:
     return uri, None
 
 
+def folder_read(uri: str) -> str:
+    """The folder of a source's `resolve`d path, or its only file."""
+    return _split(uri)[0]
+
+
 def paths_of(project: Project, uris: list[str]) -> tuple[pafs.FileSystem, list[str]]:
     """The file system of a source's files, and their paths in it."""
     # All are of one source, so of one file system: one client for all of them.

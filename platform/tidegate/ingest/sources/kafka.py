@@ -7,6 +7,7 @@ decides what depends on the broker or the clock: which partitions are new, empty
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation
     from tidegate.sql.options.kafka_options import KafkaOptions
 
+#: A registry that a source can be read without: as many times as long as its answer took it is not asked again, and for
+#: so many seconds at least if there was none.
+_PART, _SILENT = 20, 5.0
+
 
 class KafkaConnector(Connector):
     """Plans by offsets: each batch takes up to `max_rows_per_batch` of what waits, from all partitions alike."""
@@ -62,6 +67,8 @@ class KafkaConnector(Connector):
         self._turns = DecodingBackOff()
         self._messages = Messages(spark, relation, self._broker)
         self._topic_id: str | None = None
+        #: When the registry is asked again for what is only reported.
+        self._asks_at = 0.0
         self._ends: dict[str, int] = {}
         self._earliest: dict[str, int] = {}
         self._next: dict[str, int] = {}
@@ -166,11 +173,18 @@ class KafkaConnector(Connector):
         """Once the batch has a decoder: for one of AVRO or PROTOBUF the registry was asked just now."""
         if self._relation.format is None or self._relation.format.encode != "json":
             return new_fields(self._relation, self._project, asks=False)
+        # JSON can be read without it, so one that is slow, or does not answer, takes a small part of the time.
+        begun, least = time.monotonic(), 0.0
+        asks = begun >= self._asks_at
         try:
-            return new_fields(self._relation, self._project)
+            return new_fields(self._relation, self._project, asks)
         except TidegateError:
-            # JSON can be read without it.
+            least = _SILENT
             return {}
+        finally:
+            if asks:
+                ended = time.monotonic()
+                self._asks_at = ended + max(_PART * (ended - begun), least)
 
     def undeclared(self, plan: BatchPlan) -> Mapping[str, FoundColumn]:
         return new_fields(self._relation, self._project) if plan.units else {}

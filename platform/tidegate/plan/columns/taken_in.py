@@ -14,15 +14,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from tidegate.plan.columns.changes import CHANGES, holds, steps
-from tidegate.plan.columns.undeclared import LENGTH, FoundColumn
+from tidegate.plan.columns.merging import MOST, width
+from tidegate.plan.columns.undeclared import LENGTH, FoundColumn, shortened
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, is_reserved
-from tidegate.sql.dialect.types import display
+from tidegate.sql.dialect.types import display, parse_ddl
 
 #: Table property of a log.
 TAKEN_IN = "tidegate.taken-in"
-#: Columns that one source takes in at most, with the fields inside of them: who writes the input does not decide how
-#: wide a table becomes (X2).
-MOST = 500
+#: Characters of the property, about.
+_TEXT = 200_000
 #: Names that a sentence spells out.
 _SPELLED = 5
 #: Shorter than what a name is cut to that stands in a line (`undeclared.readable`).
@@ -69,34 +69,40 @@ def to_take_in(
     relation: Relation, found: Mapping[str, FoundColumn], properties: Mapping[str, str], epoch: int
 ) -> tuple[TakenIn, ...]:
     """Those of the columns found in the input that the log takes in now, in the commit `epoch`. `properties`: of its
-    table. Not one whose name a column of tidegate has, nor one that was dropped from the definition, nor one whose type
-    nobody knows: they stay reported."""
+    table. Not one whose name a column of tidegate has, nor one that the definition has dropped or renamed, nor one
+    whose type nobody knows: they stay reported."""
     known = taken_in(properties.get(TAKEN_IN))
     there = {c.name.casefold() for c in relation.columns} | {one.column.casefold() for one in known}
+    there |= {c.renamed_from.casefold() for c in relation.columns if c.renamed_from is not None}
     there |= {
         change.column.casefold()
         for step in steps(properties.get(CHANGES))
         for change in step.changes
-        if change.kind == "drop"
+        if change.kind in ("drop", "rename")
     }
-    new: list[TakenIn] = []
+    candidates: dict[str, TakenIn] = {}
     for name, column in found.items():
-        if column.type is None or name.casefold() in there or not can_be_a_column(name):
-            continue
-        there.add(name.casefold())
-        if sum(map(_width, [*(one.type for one in (*known, *new)), column.type])) <= MOST:
-            new.append(TakenIn(name, column.type, column.where, epoch))
+        if column.type is not None and name.casefold() not in there and can_be_a_column(name):
+            one = TakenIn(name, column.type, shortened(column.where), epoch)
+            candidates.setdefault(name.casefold(), one)
+    new: list[TakenIn] = []
+    if candidates:
+        wide, long = sum(width(parse_ddl(one.type)) for one in known), sum(map(_length, known))
+    for one in candidates.values():
+        wider, longer = wide + width(parse_ddl(one.type)), long + _length(one)
+        if wider <= MOST and longer <= _TEXT:
+            new.append(one)
+            wide, long = wider, longer
     return tuple(new)
+
+
+def _length(one: TakenIn) -> int:
+    return len(one.column) + len(one.type) + len(one.where)
 
 
 def can_be_a_column(name: str) -> bool:
     """Whether a name of the input can be one of the log; others are reported only."""
     return _NAME.fullmatch(name) is not None and not is_reserved(name)
-
-
-def _width(kind: str) -> int:
-    """Columns that a file has for one of this type: itself, and each field inside."""
-    return 1 + kind.count(":")
 
 
 def types_taken_in(properties: Mapping[str, str]) -> dict[str, str]:

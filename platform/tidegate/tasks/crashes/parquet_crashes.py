@@ -15,13 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
+from tidegate.plan.crashes import SPARED
 from tidegate.tasks.crashes.crashes import TRIES, Nursery, note
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.limits import Limits
 from tidegate.tasks.decode.opening import still_there
 from tidegate.tasks.decode.tasks import of_tasks
 from tidegate.tasks.parquet.chunks import footer_of
-from tidegate.tasks.parquet.parquet import OpenParquetFile, Unit
+from tidegate.tasks.parquet.parquet import Unit
+from tidegate.tasks.parquet.row_groups import OpenParquetFile
 
 #: (from, until)
 Ranges = list[tuple[int, int]]
@@ -43,10 +45,11 @@ class Reading:
     first: int = 0
     aside: tuple[tuple[int, int], ...] = ()
     at_most: int | None = None
+    spared: bool = False
 
     def __call__(self, _: Sequence[bytes | None]) -> object:
-        groups = footer_of(self.filesystem, self.path)
-        with OpenParquetFile(self.filesystem, self.path, self.wanted, self.limits, groups) as stored:
+        given = self.wanted, self.limits, footer_of(self.filesystem, self.path), self.spared
+        with OpenParquetFile(self.filesystem, self.path, *given) as stored:
             if self.group is not None:
                 for rows in stored.rows(self.group, self.first, self.aside, self.at_most):
                     note(rows.first + len(rows))
@@ -62,8 +65,8 @@ def read_one(_: Sequence[bytes | None]) -> object:
 
 @dataclass(frozen=True)
 class ParquetCrashes:
-    """From numbers of `tasks` to `uri`, `block` (0), `row` and `until` of the rows that can't be read. `reading`: what
-    reads them."""
+    """From numbers of `tasks` to `uri`, `block` (0), `row` and `until` of the rows that can't be read, or `SPARED`.
+    `reading`: what reads them."""
 
     filesystem: FileSystem
     wanted: tuple[Wanted, ...]
@@ -74,9 +77,13 @@ class ParquetCrashes:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with Nursery() as nursery:
             for unit in of_tasks(batches, self.tasks):
-                found = self._of_file(nursery, unit)
+                spared = SPARED in unit.crashed
+                found = self._of_file(nursery, unit, spared)
                 if found and nursery.dies(read_one, []):
                     found = []  # it is not the file, but the want of memory
+                elif found and not spared and any(column.optional for column in self.wanted):
+                    # No row is rejected for what no definition declares.
+                    found = [SPARED, *self._of_file(nursery, unit, spared=True)]
                 rows, until = (pa.array([pair[i] for pair in found], pa.int64()) for i in (0, 1))
                 uri, block = (
                     pa.array([unit.uri] * len(found), pa.string()),
@@ -84,9 +91,9 @@ class ParquetCrashes:
                 )
                 yield pa.RecordBatch.from_arrays([uri, block, rows, until], ["uri", "block", "row", "until"])
 
-    def _of_file(self, nursery: Nursery, unit: Unit) -> Ranges:
+    def _of_file(self, nursery: Nursery, unit: Unit, spared: bool) -> Ranges:
         groups = footer_of(self.filesystem, unit.path)
-        opening = self.reading(self.filesystem, unit.path, self.wanted, self.limits)
+        opening = self.reading(self.filesystem, unit.path, self.wanted, self.limits, spared=spared)
         if all(self._tried(nursery, unit, opening) is not None for _ in range(TRIES)):
             return [(0, sum(group.rows for group in groups))]
         found: Ranges = []
@@ -94,7 +101,7 @@ class ParquetCrashes:
         for number, group in enumerate(groups):
             end = first + group.rows
             known = [(a, b) for a, b in unit.crashed if first <= a < b <= end]
-            ended = partial(self._ended, nursery, unit, number, first)
+            ended = partial(self._ended, nursery, unit, spared, number, first)
             found += [pair for pair in put_aside(first, end, ended, known) if pair not in known]
             first = end
         return found
@@ -109,11 +116,17 @@ class ParquetCrashes:
         return done
 
     def _ended(
-        self, nursery: Nursery, unit: Unit, group: int, first: int, aside: Ranges, at_most: int | None
+        self,
+        nursery: Nursery,
+        unit: Unit,
+        spared: bool,
+        group: int,
+        first: int,
+        aside: Ranges,
+        at_most: int | None,
     ) -> int | None:
-        reading = self.reading(
-            self.filesystem, unit.path, self.wanted, self.limits, group, first, tuple(aside), at_most
-        )
+        given = self.wanted, self.limits, group, first, tuple(aside), at_most, spared
+        reading = self.reading(self.filesystem, unit.path, *given)
         done = self._tried(nursery, unit, reading)
         return None if done is None else max(done, first)
 

@@ -41,10 +41,11 @@ def constant(kind: pa.DataType, text: str) -> pa.Scalar | None:
 
 
 def constants(path: str, targets: Sequence[DeclaredColumn]) -> dict[int, pa.Scalar | None]:
-    """What the names of a file's folders say of the targets."""
+    """What the names of a file's folders say of the targets; nothing of one that was taken in, for no file had it
+    there."""
     folders, found = of_folders(path), {}
     for place, target in enumerate(targets):
-        text = folders.get(target.name.casefold())
+        text = None if target.optional else folders.get(target.name.casefold())
         if text is not None:
             value = None if target.arrow is None else constant(target.arrow, text)
             found[place] = None if value is None else value.cast(target.parsed)

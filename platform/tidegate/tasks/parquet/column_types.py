@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tidegate.plan.columns.undeclared import LONGEST_TYPE, is_inner_name
+
 _PLAIN: dict[pa.DataType, str] = {
     pa.bool_(): "boolean",
     pa.int8(): "int",
@@ -28,7 +30,8 @@ _STEPS = 200
 
 def spark_type(kind: pa.DataType) -> str | None:
     """The Spark type that has all values of an Arrow type, as a definition would say it; None if there is none."""
-    return _spark_type(kind, [_STEPS])
+    found = _spark_type(kind, [_STEPS])
+    return found if found is not None and len(found) <= LONGEST_TYPE else None
 
 
 def _spark_type(kind: pa.DataType, left: list[int]) -> str | None:
@@ -57,7 +60,7 @@ def _struct(kind: pa.StructType, left: list[int]) -> str | None:
     parts: dict[str, str] = {}
     for field in kind:
         inner = _spark_type(field.type, left)
-        if inner is None or not (field.name.isascii() and field.name.isidentifier()):
+        if inner is None or not is_inner_name(field.name):
             return None
         parts[field.name] = inner
     if not parts or len({name.casefold() for name in parts}) < kind.num_fields:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tidegate.plan.columns.undeclared import MOST_NAMES, readable
+from tidegate.plan.columns.undeclared import Telling
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.fitting import TWICE, find, surely_fits
 from tidegate.tasks.decode.folders import of_folders
@@ -21,14 +21,9 @@ from tidegate.tasks.decode.text.files import CsvFiles
 from tidegate.tasks.decode.text.json_members import undeclared_members
 from tidegate.tasks.parquet.chunks import RowGroup, footer_of
 from tidegate.tasks.parquet.column_types import spark_type
-from tidegate.tasks.parquet.parquet import (
-    open_file,
-    partition_names,
-    partitions_of,
-    read_rows,
-    way_to_read,
-)
+from tidegate.tasks.parquet.parquet import partition_names, partitions_of, read_rows
 from tidegate.tasks.parquet.parquet_layout import Layout
+from tidegate.tasks.parquet.row_groups import open_file, way_to_read
 
 #: What is read of a file to know it again: so many bytes of its beginning and of its end.
 EDGE = 64 << 10
@@ -77,6 +72,7 @@ class Looker:
     crashed: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
     def __call__(self, files: Iterable[tuple[str, int]]) -> Iterator[FileLook]:
+        telling = Telling()
         for path, size in files:
             try:
                 content, beginning, end = _looked_at(self.filesystem, path, size)
@@ -84,22 +80,22 @@ class Looker:
                 yield FileLook(path, None)
                 continue
             if self.wanted is not None:
-                yield self._of_parquet(path, content)
+                yield self._of_parquet(path, content, telling)
             else:
                 # Its last four bytes (RFC 1952).
                 unpacked = int.from_bytes(end[-4:], "little") if path.endswith(".gz") else None
-                undeclared = self._in_text(path, beginning)
+                undeclared = self._in_text(path, beginning, telling)
                 yield FileLook(path, content, undeclared=undeclared, unpacked=unpacked)
 
-    def _in_text(self, path: str, beginning: bytes) -> dict[str, str | None]:
+    def _in_text(self, path: str, beginning: bytes, telling: Telling) -> Mapping[str, str | None]:
         """The columns of a CSV or JSON file that are not declared. (What a field of CSV holds is text.)"""
-        names = self.headers.undeclared(path) if self.headers is not None else ()
-        types: dict[str, str | None] = dict.fromkeys(names, "string")
         if self.members is not None and not path.endswith(SUFFIXES):
-            types = undeclared_members(beginning, self.members)
-        return {readable([name])[0]: types[name] for name in list(types)[:MOST_NAMES]}
+            members = undeclared_members(beginning, self.members)
+            return telling.of([*members], [*members.values()].__getitem__)
+        names = self.headers.undeclared(path) if self.headers is not None else ()
+        return telling.of([*names], lambda _: "string")
 
-    def _of_parquet(self, path: str, content: str) -> FileLook:
+    def _of_parquet(self, path: str, content: str, telling: Telling) -> FileLook:
         try:
             with open_file(self.filesystem, path) as file:
                 metadata, names = file.metadata, file.schema_arrow.names
@@ -114,10 +110,10 @@ class Looker:
                     return FileLook(path, content, present=tuple(names))
                 ranges = None if self.layout is None else self._ranges(path, file, chunks, self.layout)
                 wanted = {name.casefold() for name in self.wanted}
-                types = {f.name: f.type for f in file.schema_arrow if f.name.casefold() not in wanted}
-                undeclared = {
-                    readable([name])[0]: spark_type(kind) for name, kind in list(types.items())[:MOST_NAMES]
-                }
+                others = [f for f in file.schema_arrow if f.name.casefold() not in wanted]
+                undeclared = telling.of(
+                    [f.name for f in others], lambda place: spark_type(others[place].type)
+                )
                 unread = self.layout is not None and ranges is None
                 return FileLook(
                     path, content, metadata.num_rows, ranges, undeclared=undeclared, unread=unread

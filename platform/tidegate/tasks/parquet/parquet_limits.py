@@ -34,17 +34,26 @@ def refusal(
 
 
 def in_bounds(
-    batch: pa.RecordBatch, limits: Limits, most: int
+    batch: pa.RecordBatch, limits: Limits, most: int, beside: Sequence[str] = ()
 ) -> Iterator[tuple[pa.RecordBatch, str | None]]:
     """The batch in parts of about `most` bytes once their dictionaries are written out; a row that is beyond a limit is
-    alone, with the reason. Raises ArrowIndexError for a value that its dictionary does not have."""
+    alone, with the reason. `beside`: columns whose values are NULL in a row that is beyond a limit with them. Raises
+    ArrowIndexError for a value that its dictionary does not have."""
     nested = any(pa.types.is_nested(c.type) or pa.types.is_dictionary(c.type) for c in batch.columns)
     if not nested and batch.nbytes <= min(limits.row_bytes, most):
         yield batch, None
         return
-    both = [sizes(column) for column in batch.columns]
-    bytes_, values = map(_total, zip(*both, strict=True))
+    none = (np.zeros(batch.num_rows, dtype=np.int64),) * 2
+    both = {name: sizes(batch.column(name)) for name in batch.schema.names}
+    bytes_, values = map(_total, zip(none, *(both[n] for n in both if n not in beside), strict=True))
     long, many = bytes_ > limits.row_bytes, values > limits.values
+    if beside:
+        with_bytes, with_values = map(_total, zip(*both.values(), strict=True))
+        emptied = (with_bytes > limits.row_bytes) | (with_values > limits.values)
+        bytes_ = np.where(emptied, bytes_, with_bytes)
+        rows = pa.array(np.arange(batch.num_rows), mask=emptied)
+        for place in [i for i, name in enumerate(both) if name in beside and emptied.any()]:
+            batch = batch.set_column(place, batch.schema.field(place), batch.column(place).take(rows))
     over = np.flatnonzero(long | many)
     cuts = np.flatnonzero(np.diff(np.cumsum(bytes_) // most)) + 1
     bounds = np.unique(np.concatenate([[0, batch.num_rows], cuts, over, over + 1]))

@@ -20,7 +20,7 @@ from tidegate.iceberg.table_change import TableChange
 from tidegate.plan.versions import MARKS
 from tidegate.project.object_store import make_folder
 from tidegate.sql.dialect.inner_names import inner
-from tidegate.tasks.parquet.parquet import open_file
+from tidegate.tasks.parquet.row_groups import open_file
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

@@ -278,6 +278,8 @@ def logical_base(kind: Mapping[str, Any], name: str) -> str | None:
     logical = kind.get("logicalType")
     if not isinstance(logical, str) or name not in _BASES.get(logical, ()):
         return None
+    if (logical, name) == ("uuid", "fixed") and kind.get("size") != 16:
+        return None
     return logical.rpartition("-")[0] or logical
 
 

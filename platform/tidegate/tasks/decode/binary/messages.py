@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,8 @@ UNKNOWN_SCHEMA = "unknown_schema"
 _PART = 4 << 20
 
 Convert = Callable[[Any], Any]
-T = TypeVar("T")
+#: What a conversion raises for a value that it can't convert.
+_NO_CONVERSION = (LookupError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
 _NO_VALUE = (
     pa.ArrowInvalid,
     pa.ArrowTypeError,
@@ -52,17 +53,27 @@ class Incompatible(Exception):
     column: Wanted | None = None
 
 
-def filling(column: Wanted, make: Callable[[], T]) -> T | None:
-    """What fills a column; None for one that was taken in, if nothing does: that is NULL then. Raises Incompatible with
-    the column."""
+def filling(column: Wanted, make: Callable[[], Convert]) -> Convert | None:
+    """What fills a column. One that was taken in is NULL where a value can't be had; None if none can be. Raises
+    Incompatible with the column."""
     try:
-        return make()
+        return _or_null(make()) if column.optional else make()
     except Incompatible as error:
         if column.optional:
             return None
         problem = Incompatible(f'"{column.name}": the schema\'s field is {error}')
         problem.column = column
         raise problem from None
+
+
+def _or_null(convert: Convert) -> Convert:
+    def converted(value: Any) -> Any:
+        try:
+            return convert(value)
+        except _NO_CONVERSION:
+            return None
+
+    return converted
 
 
 def unfit(problem: Incompatible, number_: int) -> str:

@@ -147,7 +147,7 @@ class Registry:
             return self._with_imports(found, [_MOST_IMPORTS], 0)
         except (TooLarge, RecursionError):
             return _UNREADABLE
-        except (AttributeError, KeyError, TypeError):
+        except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
             raise _error("answers with something other than a schema") from None
 
     def _with_imports(self, found: Any, left: list[int], depth: int) -> Schema | None:
