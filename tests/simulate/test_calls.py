@@ -145,7 +145,8 @@ REVIEWED: dict[str, dict[str, str]] = {
         "store/brokers/broker_client.py": "kafka.KafkaAdminClient kafka.net.compat.KafkaNetClient "
         "kafka.net.selector.NetworkSelector",
         "store/folder_catalog.py": "….glob ….is_dir ….is_file ….read_text",
-        "store/metadata.py": "pyarrow.parquet.ParquetFile pyiceberg.catalog.load_catalog ….is_dir ….iterdir",
+        "store/listing.py": "….is_dir ….iterdir",
+        "store/metadata.py": "pyarrow.parquet.ParquetFile pyiceberg.catalog.load_catalog",
         "store/status.py": "datetime.datetime.now",
         "store/writers.py": "fcntl.flock open os.kill os.sysconf socket.gethostname ….glob ….read_text ….stat "
         "….unlink",
