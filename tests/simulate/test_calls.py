@@ -57,6 +57,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "tasks/writer.py": "uuid.uuid4",
     },
     "Of a file that the port has opened, or of bytes in memory.": {
+        "audit/memory_files.py": "pyarrow.parquet.ParquetFile",
         "audit/stored_files.py": "pyarrow.parquet.read_metadata ….glob",
         "iceberg/data_files.py": "pyarrow.parquet.ParquetFile",
         "sinks/filewriter.py": "pyarrow.parquet.ParquetWriter",
@@ -70,8 +71,11 @@ REVIEWED: dict[str, dict[str, str]] = {
         "runtime/owners.py": "datetime.datetime.now",
         "session/live.py": "os.getpid random.Random",
     },
+    "How long a registry that is not needed is not asked again: what it says of new fields is shown only.": {
+        "ingest/sources/kafka.py": "time.monotonic",
+    },
     "A copy for people, outside of the warehouse: `tidegate verify` checks it, and tests make real ones.": {
-        "audit/backup.py": "shutil.rmtree time.time ….exists ….glob ….is_dir ….iterdir ….lstat ….read_bytes "
+        "audit/backup.py": "pyarrow.fs.LocalFileSystem shutil.rmtree time.time ….exists ….glob ….is_dir ….iterdir ….lstat ….read_bytes "
         "….resolve ….unlink",
         "audit/backup_place.py": "fcntl.flock open os.link os.listdir os.path.lexists os.rmdir os.stat os.sync os.walk "
         "shutil.copy2 shutil.copystat shutil.rmtree ….exists ….is_file ….is_symlink ….rename ….resolve ….stat "
