@@ -75,8 +75,8 @@ REVIEWED: dict[str, dict[str, str]] = {
         "ingest/sources/kafka.py": "time.monotonic",
     },
     "A copy for people, outside of the warehouse: `tidegate verify` checks it, and tests make real ones.": {
-        "audit/backup.py": "pyarrow.fs.LocalFileSystem shutil.rmtree time.time ….exists ….glob ….is_dir ….iterdir ….lstat ….read_bytes "
-        "….resolve ….unlink",
+        "audit/backup.py": "pyarrow.fs.LocalFileSystem shutil.rmtree time.time ….exists ….glob ….is_dir ….iterdir "
+        "….lstat ….read_bytes ….resolve ….unlink",
         "audit/backup_place.py": "fcntl.flock open os.link os.listdir os.path.lexists os.rmdir os.stat os.sync os.walk "
         "shutil.copy2 shutil.copystat shutil.rmtree ….exists ….is_file ….is_symlink ….rename ….resolve ….stat "
         "….unlink ….write_bytes",
