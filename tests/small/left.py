@@ -72,8 +72,8 @@ _ID = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|[0-9a-f]{12,}")
 _OF_TABLES = re.compile(r"/(data|metadata)/")
 #: Columns that say when something was done.
 _WHEN = ("_arrival", "amended_at", "quiet_since", "moved_at", "modified")
-#: What a summary says of this engine's facts but for where they are, and how often it was asked.
-_NOT_FACTS = ("tidegate.progress", "tidegate.tick")
+#: What a summary says of this engine's facts but for where they are, how often it was asked, and what that took.
+_NOT_FACTS = ("tidegate.progress", "tidegate.tick", "tidegate.cost")
 
 
 class States:
