@@ -76,7 +76,7 @@ def replacing(context: Context, views: Iterable[str]) -> Iterator[None]:
     """While the block runs, live mode takes up definitions by which the results of these views are replaced: this
     process replaces them, and was told to. Until it has, live mode adds nothing to them. Raises TG508 for a view that
     live mode writes in a catalog that is a folder: there no swap is possible meanwhile."""
-    is_folder = context.project.storage.settings.catalog.type == "hadoop"
+    is_folder = context.project.storage.has_folder_catalog
     with ExitStack() as held:
         for name in views:
             if is_folder and any(_has(one, name) for one in _running(context)):
@@ -192,8 +192,9 @@ def is_changed(context: Context, relation: Relation) -> bool:
     # (The rows of a table with a key follow its log, in a commit of their own.)
     names = [relation.name, f"{relation.name}$state"][: 2 if relation.primary_key else 1]
     while True:
-        tables = [load_table(context.project.storage, name) for name in names]
-        if all(one is None or one.properties.get("tidegate.identity") == wanted for one in tables):
+        log, *states = [load_table(context.project.storage, name) for name in names]
+        there = [log, *(one for one in states if one is not None)]
+        if all(one is not None and one.properties.get("tidegate.identity") == wanted for one in there):
             return True
         if time.monotonic() >= end:
             return False

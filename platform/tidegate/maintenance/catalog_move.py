@@ -51,7 +51,7 @@ def move_catalog(project: Project) -> Moved:
     catalogs have, each with commits of its own.
     """
     storage, settings = project.storage, project.env.warehouse
-    folder, is_folder = storage.local_warehouse, settings.catalog.type == "hadoop"
+    folder, is_folder = storage.local_warehouse, storage.has_folder_catalog
     if project.lender is not None and is_folder:
         raise TidegateError(
             "TG515",

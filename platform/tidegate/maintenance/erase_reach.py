@@ -209,6 +209,7 @@ def _branches(context: Context, log: StoredLog) -> Iterator[str]:
     """Views of the environments that read this one's sources (X3). They have namespaces in the same catalog, whatever
     files and variables this process sees: those of others who work on the project, and of pull requests."""
     storage, owner, name = context.project.storage, context.project.owner, log.relation.name
+    commits = log.table.snapshot_ids()
     for namespace in namespaces(storage):
         if namespace == storage.namespace_of(name):
             continue
@@ -220,17 +221,19 @@ def _branches(context: Context, log: StoredLog) -> Iterator[str]:
         found = _undefined(storage, namespace, set(), [name])
         if name in table_names(storage, namespace):
             # That environment has a source of this name itself.
-            found = [one for one in found if one != name and _has_read(storage, namespace, one, log)]
+            found = [
+                one for one in found if one != name and _read_of(storage, namespace, one, name) in commits
+            ]
         if found:
             yield f'environment "{other.environment}", namespace {namespace}: {", ".join(found)}'
 
 
-def _has_read(storage: Storage, namespace: str, name: str, log: StoredLog) -> bool:
-    """Whether a table says that it has read this very log."""
+def _read_of(storage: Storage, namespace: str, name: str, log: str) -> int | None:
+    """The commit of a log of this name that a table says it has read last."""
     table = load_table(storage, name, namespace)
     inputs = json.loads(table.summary.get("tidegate.inputs") or "{}") if table is not None else {}
-    entry = inputs.get(log.relation.name)
-    return entry is not None and entry.get("commit") in log.table.snapshot_ids()
+    commit: int | None = inputs.get(log, {}).get("commit")
+    return commit
 
 
 def _sinks_left(context: Context, names: Collection[str]) -> Iterator[str]:

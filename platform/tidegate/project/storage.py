@@ -102,10 +102,15 @@ class Storage:
         return (self.root / path).absolute()
 
     @property
+    def has_folder_catalog(self) -> bool:
+        """Whether the catalog is a folder, where only a lease keeps two writers apart."""
+        return self.settings.catalog.type == "hadoop"
+
+    @property
     def on_this_machine(self) -> bool:
         """Whether the catalog is of one machine, a folder or a file. Then leases keep all writers apart, and amendments
         and upkeep take them: a folder has nothing else."""
-        return self.settings.catalog.type == "hadoop" or self.sqlite is not None
+        return self.has_folder_catalog or self.sqlite is not None
 
     @property
     def warehouse(self) -> str:

@@ -12,7 +12,7 @@ from tidegate.store.metadata import ask_catalog, load_properties
 
 def table_names(storage: Storage, namespace: str) -> list[str]:
     """The tables of a namespace, those of others than tidegate included; of a folder, also what is no table."""
-    if storage.settings.catalog.type == "hadoop":
+    if storage.has_folder_catalog:
         assert storage.local_warehouse is not None
         folder = storage.local_warehouse / namespace
         return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
@@ -24,7 +24,7 @@ def table_names(storage: Storage, namespace: str) -> list[str]:
 
 def namespaces(storage: Storage) -> list[str]:
     """The namespaces of the catalog, those of others than this project included. Raises TG620."""
-    if storage.settings.catalog.type == "hadoop":
+    if storage.has_folder_catalog:
         folder = storage.local_warehouse
         assert folder is not None
         # (Folders of tidegate's own begin with a line: plans, recordings.)

@@ -160,7 +160,7 @@ def load_properties(storage: Storage, name: str, namespace: str | None = None) -
 def _metadata(storage: Storage, name: str, namespace: str | None) -> tuple[str, dict[str, Any]] | None:
     """(path, content) of a table's newest metadata."""
     namespace = namespace or storage.namespace_of(name)
-    if storage.settings.catalog.type == "hadoop":
+    if storage.has_folder_catalog:
         folder = storage.local_warehouse
         assert folder is not None  # Warehouse refuses a hadoop catalog on object storage (TG607)
         return _newest(storage, f'"{name}"', lambda: newest_in_folder(folder, namespace, name))

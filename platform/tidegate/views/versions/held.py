@@ -42,5 +42,4 @@ def _set(context: Context, name: str, at: int | None) -> None:
 
 def kept_apart(context: Context, name: str) -> AbstractContextManager[None]:
     """From whoever else commits, where only a lease keeps two processes apart: in a catalog that is a folder."""
-    is_folder = context.project.storage.settings.catalog.type == "hadoop"
-    return context.lease(name, "" if is_folder else "$swap")
+    return context.lease(name, "" if context.project.storage.has_folder_catalog else "$swap")
