@@ -39,6 +39,8 @@ _connecting = threading.Lock()
 def _address() -> str:
     # One partition: what there is in a test is too little for two, and comes in the same order each time.
     os.environ.setdefault("SAIL_EXECUTION__DEFAULT_PARALLELISM", "1")
+    # Room for as many rows as in Spark would be made, and filled with nothing, by each part of each plan.
+    os.environ.setdefault("SAIL_EXECUTION__BATCH_SIZE", "256")
     # Of each query with a hint it would say that hints do nothing there.
     os.environ.setdefault("RUST_LOG", "off")
     from pysail.spark import SparkConnectServer

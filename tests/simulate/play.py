@@ -31,8 +31,9 @@ from tidegate.amend.run import amend
 from tidegate.errors import TidegateError
 from tidegate.session.session import Session
 
-#: Of so many seeds one ends with an audit in whole.
-AUDITED_IN_WHOLE = 8
+#: Of so many seeds one ends with an audit in whole, and with files put together. (It shares no divisor with 30, by
+#: which a seed says of which kind its script is.)
+IN_WHOLE = 7
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Play:
         rng = Random(script.seed)
         chooser = Chooser(rng, script.faults, script.wishes, script.share)
         self._script, self._rng = script, rng
+        self._in_whole = script.seed % IN_WHOLE == 0
         self.outside = Outside(script.seed, chooser)
         self.world = World(
             self.outside, script.pipeline.sql(), script.pipeline.sources, script.pipeline.evolves
@@ -340,7 +342,7 @@ class Play:
         self.checks.finish(session)
         self._upkeep(session)
         with self.outside.looking():
-            audit(self.checks, session, self._script.seed % AUDITED_IN_WHOLE == 0)
+            audit(self.checks, session, self._in_whole)
             for name, view in self.checks.views.items() if not self.checks.exact else ():
                 if view.windows is not None and name not in self.checks.mixed:
                     revisions(self.checks, session, view)
@@ -388,7 +390,7 @@ class Play:
         """What has been left behind goes, once it is old enough, and nothing else does."""
         self.outside.pass_time(100_000)
         try:
-            keep(self.outside.now, True, session)
+            keep(self.outside.now, True, session, together=self._in_whole)
         except Exception as error:
             raise Wrong(f"the last upkeep failed, which no fault has met: {told(error)}") from error
         leftovers.look(self.world, self.checks.pipeline)

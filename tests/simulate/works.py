@@ -33,9 +33,21 @@ EXPECTED = (
 )
 
 
-def keep(now: datetime, orphans: bool, session: Session, guard: float | None = 0) -> None:
-    """Upkeep, of tables that are small and snapshots that are young."""
-    policy = Policy(keep_snapshots=60, most_snapshots=3, compact_when_files=2, settle=0, orphans_after=86_400)
+#: Seconds that no file rests, so that none is put together with others.
+_NEVER = 10**9
+
+
+def keep(
+    now: datetime, orphans: bool, session: Session, guard: float | None = 0, together: bool = True
+) -> None:
+    """Upkeep, of tables that are small and snapshots that are young. `together`: it also puts files together."""
+    policy = Policy(
+        keep_snapshots=60,
+        most_snapshots=3,
+        compact_when_files=2,
+        settle=0 if together else _NEVER,
+        orphans_after=86_400,
+    )
     maintain_all(session, policy=lambda _: policy, now=now.timestamp(), guard=guard, orphans=orphans)
 
 

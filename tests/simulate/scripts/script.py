@@ -307,7 +307,7 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
     rows = Rows(rng, amends, pipeline)
     others = Rows(rng, amends, pipeline, _OTHERS) if "others" in pipeline.sources else None
     edits = _edits(rng, pipeline) if pipeline.evolves else None
-    if messages is not None and messages.partitions > 1 and rng.random() < 0.12:
+    if messages is not None and messages.partitions > 1 and rng.random() < 0.07:
         acts += _awakening(rng, messages)
     for number in range(2):
         if number and rng.random() < 0.4:
@@ -332,13 +332,13 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
         chance = rng.random()
         if chance < 0.15:
             acts.append(_together(rng, amends, pipeline, rows if messages is None else None))
-        elif chance < 0.27 and messages is None:
+        elif chance < 0.21 and messages is None:
             acts.append(Live(tuple(rows.file() for _ in range(rng.choice([0, 1, 1])))))
         else:
             acts.append(Run(fresh=rng.random() < 0.3))
     if edits is not None and rng.random() < 0.4:
         acts += [edits.change(), Arrive(rows.file()), Apply(), Run(fresh=rng.random() < 0.5)]
-    if pipeline.delivers and rng.random() < 0.4:
+    if pipeline.delivers and rng.random() < 0.25:
         # Where a fault has ended the runs before, something is delivered now.
         acts.append(Run(fresh=rng.random() < 0.3))
     if keeps:
