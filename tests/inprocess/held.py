@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from functools import lru_cache
@@ -109,6 +110,9 @@ def when_computed(spark: SparkSession, fetch: Callable[[], pa.Table], like: Any 
 
 #: Functions of which the type of the result follows from the types of what they are given, not from its values.
 _BY_TYPE = {"map", "replace", "regexp_replace", "url_decode", "==", "<", "<=", ">", ">="}
+#: What is another one each time in a query: names of views that are registered for it, and times.
+_REGISTERED = re.compile("_tidegate_[0-9a-f]{12}_")
+_TIME = re.compile("TIMESTAMP_NTZ '[^']*'")
 #: Methods whose result has the columns of the frame.
 _SAME_COLUMNS = (
     "where",
@@ -144,10 +148,10 @@ def _schema(frame: Any) -> Any:
 
 
 def _generalize(message: Any, numbers: dict[int | str, int], of_alias: bool) -> None:
-    """Make plans equal that have the same columns: their parts and the variables of their functions are numbered from 1
-    (each has a number of its own in this process), and a value that is a column by itself, as a clock is, counts by its
-    type only. So does what a function of `_BY_TYPE` is given. Any other value inside of an expression stays: it may say
-    of which type that is."""
+    """Make plans equal that have the same columns: their parts, the variables of their functions, and the views that
+    were registered for one query are numbered from 1 (each has a number of its own in this process), and a value that
+    is a column by itself, as a clock is, counts by its type only. So does a time in a text, and what a function of
+    `_BY_TYPE` is given. Any other value inside of an expression stays: it may say of which type that is."""
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE:
             if field.message_type.GetOptions().map_entry:
@@ -161,6 +165,9 @@ def _generalize(message: Any, numbers: dict[int | str, int], of_alias: bool) -> 
                     _generalize(
                         one, numbers, kind == "Alias" or by_type or (of_alias and kind == "Expression")
                     )
+        elif field.name in ("query", "expression", "alias") and isinstance(value, str):
+            named = _REGISTERED.sub(lambda name: f"v{numbers.setdefault(name[0], len(numbers) + 1)}_", value)
+            setattr(message, field.name, _TIME.sub("TIMESTAMP_NTZ '2026-01-01 00:00:00'", named))
         elif field.name == "plan_id":
             message.plan_id = numbers.setdefault(value, len(numbers) + 1)
         elif field.name == "name_parts":
