@@ -40,7 +40,7 @@ hint: none of the rows of this file were stored; repair the file, or remove it""
     "TG514": """error TG514: the Spark master spark://cluster-1:7077 does not answer
 hint: start it (`make cluster` starts one on this machine), or correct spark.master of the environment""",
     "TG515": """error TG515: "orders" is only read in environment "dev": it belongs to "production"
-hint: only views run here; run sources, tables and sinks with --env production""",
+hint: only views that are not those of production run here; run everything else with --env production""",
     "TG516": """error TG516: environment "production" has another definition of "orders"
  --> assets/orders.sql:3:15
 3 | CREATE SOURCE orders (

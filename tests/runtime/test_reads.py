@@ -242,8 +242,8 @@ def test_W14_a_gate_over_another_environment_s_log_wants_it_there_and_of_the_sam
 
 
 HOLE = """\
-CREATE MATERIALIZED VIEW hourly AS SELECT window_end, count(*) AS n FROM TUMBLE(orders, at, INTERVAL '1 hour')
-GROUP BY window_end EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW hourly AS SELECT window_end, count(*) AS n, max(id) AS newest
+FROM TUMBLE(orders, at, INTERVAL '1 hour') GROUP BY window_end EMIT ON WINDOW CLOSE;
 CREATE MATERIALIZED VIEW daily AS SELECT window_end, sum(n) AS n FROM TUMBLE(hourly, window_end, INTERVAL '1 day')
 GROUP BY window_end EMIT ON WINDOW CLOSE;
 CREATE MATERIALIZED VIEW steps AS SELECT id, at, lag(id) OVER (PARTITION BY id % 2 ORDER BY at) AS before FROM orders

@@ -42,10 +42,12 @@ def amend(
     `steps`: takes down what fails, and the other views are amended; None: the first failure is raised.
 
     Raises TG561 for a named view that can't be amended, or downstream of which is one that can't follow; TG562 for a
-    range below what is kept; TG509 for a name that is no view."""
+    range below what is kept; TG509 for a name that is no view; TG515 for one that is only read here."""
     catalog = session.catalog
-    views = [o for o in catalog.order() if isinstance(o, View)]
+    views = [o for o in catalog.order() if isinstance(o, View) and o.name not in session.foreign]
     wanted = {view.name for view in views} if names is None else {_view(catalog, name).name for name in names}
+    for name in wanted:
+        session.require_unlent(name)
     chosen = wanted | {v.name for name in wanted for v in downstream(catalog, name)}
     scope = AmendmentScope(from_late, after, upto, everything=not from_late, every=every)
     refused = _refused(session, [v for v in views if v.name in chosen], dict.fromkeys(wanted, scope))

@@ -90,8 +90,9 @@ class Invocation:
     def project(self) -> Project:
         """The project, loaded. Raises TG601 to TG607."""
         from tidegate.project import Project
+        from tidegate.runtime.lending import with_lent_views
 
-        return Project.load(self.root, self.env)
+        return with_lent_views(Project.load(self.root, self.env))
 
     def project_or_temporary(self) -> Project:
         """The project; an empty temporary one where there is none and none was asked for."""

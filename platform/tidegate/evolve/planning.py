@@ -26,6 +26,7 @@ from tidegate.plan.versions import (
     kept_past,
     replaced_below,
 )
+from tidegate.runtime.lending import with_lent_views
 from tidegate.sql.catalog.lineage import readers_of, reads_of, sources_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.options.in_place import changed_options
@@ -98,7 +99,7 @@ class _Planning:
 def planned(project: Project, catalog: Catalog, names: Iterable[str] | None = None) -> list[PlannedChange]:
     """What becomes of everything, each after what it reads; or of `names`, and of what has to change with them. Raises
     TG620 if tables can't be read."""
-    catalog = catalog.copied()
+    project, catalog = with_lent_views(project), catalog.copied()
     for name in project.foreign_sinks(catalog):
         catalog.drop_sink(name)
     planning = _Planning(project, catalog, project.storage_of(catalog))
@@ -166,6 +167,8 @@ def _with_sights(
 def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
     table = planning.table(relation.name)
     readers = _readers(planning, relation)
+    if planning.storage.is_lent(relation.name):
+        return replace(_of_lent(planning, relation, table), readers=readers)
     if table is None:
         return PlannedChange(relation.name, relation.kind, "new", readers=readers, command="tidegate run")
     what = []
@@ -198,8 +201,27 @@ def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
     return PlannedChange(relation.name, relation.kind, effect, tuple(what), rows, rows, readers, command)
 
 
+def _of_lent(planning: _Planning, relation: Relation, table: CommittedTable | None) -> PlannedChange:
+    """Of what another environment's runs judge, whose decisions are taken as they are, or not at all."""
+    lender = planning.project.env.reads
+    judged = None if table is None else table.summary.get("tidegate.strategy-identity")
+    if table is None:
+        what, command = f'environment "{lender}" has no log of it', f"tidegate run --env {lender}"
+    elif table.properties.get("tidegate.identity") == relation_identity(relation) and judged in (
+        None,
+        strategy_identity(relation),
+    ):
+        return PlannedChange(relation.name, relation.kind, "unchanged")
+    else:
+        what = f'environment "{lender}" has another definition of it'
+        command = f"tidegate apply --env {lender}; or use an environment with a warehouse of its own"
+    return PlannedChange(relation.name, relation.kind, "refused", (what,), command=command)
+
+
 def _of_view(planning: _Planning, view: View) -> PlannedChange:
     table, readers = planning.table(view.name), _readers(planning, view)
+    if planning.storage.is_lent(view.name):
+        return PlannedChange(view.name, "view", "unchanged", readers=readers)
     rows, size = _to_read(planning, view)
     seconds = expected_seconds((one.summary for one in table.commits), rows) if table and rows else None
     if table is None or "tidegate.identity" not in table.properties:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,14 +34,16 @@ _DEFAULT_ENVIRONMENT = "local"
 @dataclass(frozen=True)
 class Project:
     """A loaded project. `root` is absolute; `env_name` names the environment, `env` is what it says. `lender`: the
-    namespace whose sources and tables an environment with `reads` reads. `texts`: what `assets()` gives, as it was
-    read once; None: it reads the files."""
+    namespace whose sources and tables an environment with `reads` reads; `lending`: says which views of its storage and
+    catalog such an environment reads there, too (`runtime/lending.py`); None: it computes all of them. `texts`: what
+    `assets()` gives, as it was read once; None: it reads the files."""
 
     root: Path
     env_name: str = _DEFAULT_ENVIRONMENT
     env: Environment = field(default_factory=Environment)
     is_temporary: bool = False
     lender: str | None = None
+    lending: Callable[[Storage, Catalog], frozenset[str]] | None = None
     texts: tuple[tuple[str, str], ...] | None = None
 
     @classmethod
@@ -138,7 +140,9 @@ class Project:
             return self.storage
         # What a statement made is this working copy's own: only what files define is somebody else's.
         lent = frozenset(r.name for r in catalog.relations if not self.is_interactive(r.name))
-        return Storage(self.root, self.env.warehouse, self.lender, lent, self.owner)
+        storage = Storage(self.root, self.env.warehouse, self.lender, lent, self.owner)
+        views = self.lending(storage, catalog) if self.lending is not None else frozenset()
+        return replace(storage, lent=lent | {name for name in views if not self.is_interactive(name)})
 
     def foreign_sinks(self, catalog: Catalog) -> list[str]:
         """Sinks that only the environment delivers that this one reads (`lender`)."""

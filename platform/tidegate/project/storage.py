@@ -81,9 +81,9 @@ _S3_SECRETS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
 class Storage:
     """Where an environment's tables are and how to get at them. Picklable: executors get it too.
 
-    `root` is the folder that relative local paths start from; `warehouse` the settings. `lent`: sources and tables that
-    are in the namespace `lender`, and that are only read here. `owner`: whose tables are that are made here. Local
-    paths, `file://` and `s3://` are understood everywhere (TG607 otherwise).
+    `root` is the folder that relative local paths start from; `warehouse` the settings. `lent`: sources, tables
+    and views that are in the namespace `lender`, and that are only read here. `owner`: whose tables are that are made
+    here. Local paths, `file://` and `s3://` are understood everywhere (TG607 otherwise).
     """
 
     root: Path
@@ -127,7 +127,7 @@ class Storage:
         return self.lender if self.lender is not None and self.is_lent(name) else self.settings.namespace
 
     def is_lent(self, name: str) -> bool:
-        """Whether a source or table (or its `$state`) is another environment's, and only read here."""
+        """Whether a source, table (or its `$state`) or view is another environment's, and only read here."""
         return name.removesuffix("$state") in self.lent
 
     def uri(self, path: str) -> str:

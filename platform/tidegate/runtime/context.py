@@ -11,6 +11,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.versions.swap import KEEP_FILES, VERSION
 from tidegate.plan.versions import current_version, next_of
 from tidegate.runtime.borrowed import Borrowed
+from tidegate.runtime.lending import with_lent_views
 from tidegate.runtime.owners import Owners
 from tidegate.runtime.stages import Stages, Watcher
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
@@ -38,7 +39,7 @@ class Context:
 
     def __init__(self, project: Project, runner: Runner, catalog: Catalog | None = None) -> None:
         """`catalog`: what the project defines, where somebody has read it already."""
-        self.project = project
+        self.project = project = with_lent_views(project)
         self.runner, self.tables = runner, runner.tables
         self.spark = runner.tables.spark
         runner.serve(project.storage)
@@ -153,14 +154,15 @@ class Context:
             self.require_own(name)
 
     def require_unlent(self, name: str) -> None:
-        """Raise TG515 for what is only read here: sources, tables and sinks of the environment that this one reads."""
+        """Raise TG515 for what is only read here: of the environment that this one reads, sources, tables, sinks, and
+        views without a change."""
         found = next((one for one in self.foreign if one.casefold() == name.casefold()), None)
         if found is not None:
             env, reads = self.project.env_name, self.project.env.reads
             raise TidegateError(
                 "TG515",
                 f'"{found}" is only read in environment "{env}": it belongs to "{reads}"',
-                hint=f"only views run here; run sources, tables and sinks with --env {reads}",
+                hint=f"only views that are not those of {reads} run here; run everything else with --env {reads}",
             )
 
     def ask(

@@ -59,8 +59,9 @@ def run(
     started = time.monotonic()
     names = None if names is None else list(names)
     relations, views = select(context.catalog, names, upstream)
-    # What another environment ingests is read as it stands there.
+    # What another environment ingests or computes is read as it stands there.
     relations = [relation for relation in relations if relation.name not in context.foreign]
+    views = [view for view in views if view.name not in context.foreign]
     sinks = select_sinks(context.catalog, names)
     notify(RunStarted((*(r.name for r in relations), *(v.name for v in views), *(s.name for s in sinks))))
     report, steps = RunReport(), Steps(fail_fast, notify)

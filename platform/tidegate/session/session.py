@@ -187,7 +187,9 @@ class Session(Context):
 
         names = None if names is None else list(names)
         for name in names or ():
-            self.require_unlent(name)
+            # (A view that is only read here has its results already.)
+            if not isinstance(self.catalog.find(name), View):
+                self.require_unlent(name)
         report = up_to_date(self.project, self.catalog, names, on_event, upstream)
         if report is not None:
             return report

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.layout import ddl, relation_identity, strategy_identity
+from tidegate.iceberg.layout import ddl, is_of_view, relation_identity, strategy_identity
 from tidegate.iceberg.protocol import Snapshot
 from tidegate.jvm.failures import refused
 from tidegate.plan.columns.changes import CHANGES
@@ -39,6 +39,8 @@ def pin(context: Context, view: View) -> tuple[Pinned, ...]:
             if isinstance(source, Relation) and source.name in context.foreign:
                 require_lent(context, source, table)
             snapshot = Snapshot(None, {}) if log is None else _current(context, source, log)
+            if isinstance(source, View) and source.name in context.foreign:
+                _require_same_results(context, source, log)
             # From the same reading of the metadata.
             life = log.uuid if log is not None and isinstance(source, View) else None
             columns = _columns_of(context, source)
@@ -77,6 +79,18 @@ def require_lent(context: Context, relation: Relation, table: str | None) -> Non
         what = f'environment "{lender}" has another definition of'
         hint = "to try out another watermark or source, use an environment with a warehouse of its own"
     raise TidegateError("TG516", f'{what} "{relation.name}"', hint=hint, location=relation.location)
+
+
+def _require_same_results(context: Context, view: View, table: StoredTable | None) -> None:
+    """TG516 unless the environment that is read still has results of the view's definition."""
+    if table is None or not is_of_view(view, table.properties()):
+        raise TidegateError(
+            "TG516",
+            f'environment "{context.project.env.reads}" has other results of "{view.name}" now than when this session '
+            "was opened",
+            hint="run again: what differs from that environment is computed here",
+            location=view.location,
+        )
 
 
 def _columns_of(context: Context, source: Relation | View) -> tuple[CatalogColumn, ...]:

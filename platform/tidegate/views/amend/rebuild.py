@@ -65,11 +65,14 @@ def rebuild(
     rebuilt view are asked for their decision at their next delivery (TG542).
     Late rows that amendments had taken in are not in the new results until the next amendment.
     A view that waits at a time for its new version (`at_time.py`) waits no longer.
-    Raises TG508 if a run or a live stream writes one of them, TG509 for a name that is no view.
+    Raises TG508 if a run or a live stream writes one of them, TG509 for a name that is no view, TG515 for one that is
+    only read here.
     """
     context.declare()
     catalog = context.catalog
     wanted = None if names is None else {_view(context, name).name for name in names}
+    for name in wanted or ():
+        context.require_unlent(name)
     done: list[Rebuilt] = []
     changed: set[str] = set()
     steps = steps or Steps(fail_fast=True)
@@ -91,7 +94,7 @@ def rebuild(
                     done.append(_rebuild(context, view, why, notify))
 
     asked: set[str] = set()
-    for view in [o for o in catalog.order() if isinstance(o, View)]:
+    for view in [o for o in catalog.order() if isinstance(o, View) and o.name not in context.foreign]:
         if wanted is None or view.name in wanted or not asked.isdisjoint(view.reads):
             if with_readers:
                 asked.add(view.name)
