@@ -12,7 +12,9 @@ from tidegate.errors import TidegateError
 from tidegate.maintenance import erase as erase_room
 from tidegate.maintenance.erase import erase
 from tidegate.session.session import Session
+from tidegate.sql.catalog.objects import View
 from tidegate.tables.table import KeyedTable
+from tidegate.views.view_table import ViewTable
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -118,3 +120,47 @@ def test_E9_an_erasure_waits_for_columns_of_a_state_that_are_being_changed(
     assert sorted(row[0] for row in again.execute("SELECT k FROM t").rows()) == ["ann", "bob"]
     erase(again, "t", "k = 'ann'")
     assert [row[0] for row in again.execute("SELECT k FROM t").rows()] == ["bob"]
+
+
+LOOKUP = """
+CREATE MATERIALIZED VIEW named AS SELECT o.ts, o.id, k.a FROM orders AS o
+JOIN k FOR SYSTEM_TIME AS OF PROCTIME() ON o.id = k.id EMIT ON WINDOW CLOSE;
+"""
+COUNTED = """
+CREATE MATERIALIZED VIEW named AS SELECT window_end, sum(a) AS total FROM TUMBLE(k, ts, INTERVAL '1 minute')
+GROUP BY window_end EMIT ON WINDOW CLOSE;
+"""
+KEYED = "CREATE TABLE k (id INT PRIMARY KEY, {columns});"
+PLAIN = "CREATE TABLE k (id INT, {columns}, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;"
+ORDERS = "CREATE TABLE orders (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;"
+
+
+@pytest.mark.parametrize(
+    "columns", ["b INT RENAMED FROM a", "b INT RENAMED FROM a, a INT"], ids=["gone", "another-one"]
+)
+@pytest.mark.parametrize(
+    ("view", "table", "values"),
+    [(LOOKUP, KEYED, "(1, 5)"), (COUNTED, PLAIN, "(1, 5, '2026-01-01 00:00:01')")],
+    ids=["keyed", "plain"],
+)
+def test_E2_a_view_that_is_open_reads_no_other_column_for_one_that_was_renamed_meanwhile(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch, view: str, table: str, values: str, columns: str
+) -> None:
+    session = workbench.assets(t=ORDERS + table.format(columns="a INT") + view).session()
+    session.execute(f"INSERT INTO k VALUES {values}")
+    session.execute("INSERT INTO orders VALUES (1, '2026-01-01 00:00:01'), (1, '2026-01-01 00:00:02')")
+    session.run()
+    found = session.catalog.get("named")
+    assert isinstance(found, View)
+    opened = ViewTable(session, found)
+    before = opened.table.current()
+    other = elsewhere(workbench, ORDERS + table.format(columns=columns), monkeypatch)
+    other.run(["k"])
+    other.execute("INSERT INTO orders VALUES (1, '2026-01-01 00:00:03'), (1, '2026-01-01 00:00:04')")
+    if table is PLAIN:
+        more = ", 7" if "," in columns else ""
+        other.execute(f"INSERT INTO k VALUES (2, 6{more}, '2026-01-01 00:05:00')")
+    with pytest.raises(TidegateError) as refused:
+        opened.tick()
+    assert refused.value.code == "TG506"
+    assert opened.table.current() == before

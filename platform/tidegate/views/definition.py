@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
-from tidegate.plan.columns.changes import other_columns
+from tidegate.plan.columns.changes import CHANGES, other_columns
 from tidegate.plan.versions import replaced_below
 from tidegate.views.resolve import changes_of
 
@@ -52,13 +52,21 @@ def stale_below(context: Context, table: StoredTable, now: Snapshot) -> str | No
     return replaced_below(now.summary, life) or table.property(STALE) or None
 
 
-def same_below(view: View, base: Snapshot, pinned: Sequence[Pinned]) -> None:
-    """TG506 if a commit on `base` would put what is computed from one version of a view below on what was computed from
-    another one (E5). As they were pinned, so that no swap can come in between."""
+def same_inputs(view: View, table: StoredTable, base: Snapshot, pinned: Sequence[Pinned]) -> None:
+    """TG506 if a commit on `base`, of the view's `table`, would put results of other inputs on those that are there: of
+    another version of a view below (E5), or of a column that is another one by now (E2, E3), which a process that has
+    the view open does not know. As they were pinned, so that no swap and no change can come in between."""
     lives = {p.input.name: p.life for p in pinned}
     stale = replaced_below(base.summary, lives.get)
     if stale is not None:
         raise _stale(view, stale)
+    logs = {p.input.name: p.opened for p in pinned if p.life is None and p.opened is not None}
+
+    def changes(name: str) -> str | None:
+        return logs[name].property(CHANGES) if name in logs else None
+
+    if (other := other_columns(view, table.properties(), changes)) is not None:
+        raise _other(view, f'the results of "{view.name}" were computed before a change: {other}')
 
 
 def _stale(view: View, below: str) -> TidegateError:

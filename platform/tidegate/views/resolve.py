@@ -110,6 +110,8 @@ def _current(context: Context, source: Relation | View, log: StoredTable) -> Sna
         return Snapshot(None, {})
     # What a table with a key holds is in its state; cleaning it up changes no row that a view could see.
     state = applied_state(context.tables, log.identifier)
+    # Behind the reading of the state: what the log does not say of its columns now, the state did not have then.
+    log.refresh()
     facts = {"tidegate.watermark": state.watermark, "tidegate.cleaned": state.cleaned, RESETS: state.resets}
     return Snapshot(state.snapshot, {k: str(v) for k, v in facts.items() if v is not None}, state.epoch)
 

@@ -40,7 +40,7 @@ from tidegate.plan.versions import BUILDING, HELD_AT, VersionInBuilding, held_at
 from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, Way
 from tidegate.sql.dialect.inner_names import LOST, ORDINAL
 from tidegate.tasks.writer import WriteTask, run_task
-from tidegate.views.definition import same_below, same_view
+from tidegate.views.definition import same_inputs, same_view
 from tidegate.views.inputs import Pinned, pending, positions
 from tidegate.views.over import CARRIED, carried_type, missing_totals
 from tidegate.views.over import evaluate as evaluate_over
@@ -154,7 +154,7 @@ class ViewTable:
         started = time.monotonic()
         self._snapshot = base
         pinned = pin(self._context, self.view)
-        same_below(self.view, base, pinned)
+        same_inputs(self.view, self.table, base, pinned)
         stepped = self._step_back(base, pinned)
         base = self._snapshot
         clock = clock_of(self.view, pinned)

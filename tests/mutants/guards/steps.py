@@ -152,7 +152,7 @@ GUARDS = (
         "E5",
         "A tick does not put what was read of one version of a view on what was computed from another one.",
         "views/view_table.py",
-        "same_below(self.view, base, pinned)",
+        "same_inputs(self.view, self.table, base, pinned)",
         "pass",
         ("tests/views/test_version_lives.py::test_E5_a_version_of_a_reader_is_of_the_present_results_below",),
     ),

@@ -171,7 +171,7 @@ def other_columns(
         since = steps(property_of(name))[before.get(name, 0) :]
         changes = in_all(change for step in since for change in step.changes)
         definition = properties.get("tidegate.definition") or view.definition
-        found = list(concerned(view, name, definition, changes))
+        found = list(concerned(view, name, definition, changes)) if changes else []
         if found:
             return f'of "{name}", which it reads, {described(found)}'
     return None

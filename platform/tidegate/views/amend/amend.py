@@ -40,7 +40,7 @@ from tidegate.plan.view_stages import CompareStage, RevisionStage, SliceStage, S
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.tasks.writer import WriteTarget
 from tidegate.views.amend.comparison import AmendmentComparison
-from tidegate.views.definition import same_below, same_view
+from tidegate.views.definition import same_inputs, same_view
 from tidegate.views.inputs import Pinned
 from tidegate.views.resolve import pin
 from tidegate.views.revisions.amend_ranges import candidates, clip
@@ -138,7 +138,7 @@ class _Amendment:
         self._table = context.tables.open(stored, context.project.owner)
         self._base: Snapshot = same_view(context, view, self._table)
         self._pinned: tuple[Pinned, ...] = pin(context, view)
-        same_below(view, self._base, self._pinned)
+        same_inputs(view, self._table, self._base, self._pinned)
         self._notes: list[str] = []
         self._target: WriteTarget | None = None
         namespace = context.project.storage.namespace_of
