@@ -13,7 +13,7 @@ from tidegate.findings.facts import ProjectFacts
 from tidegate.findings.lag import Lag
 from tidegate.findings.model import iso
 from tidegate.project.jobs.stalls import Stall, StallLimits, limits_of
-from tidegate.store.writers import LiveRecord, LongWait, RefusedDefinitions, WriterState
+from tidegate.store.writers import FailingMember, LiveRecord, LongWait, RefusedDefinitions, WriterState
 
 GOOD = [moving(at) for at in (-700, -400, -200, -1)]
 
@@ -177,6 +177,24 @@ def test_E7_definitions_that_live_mode_does_not_take_up() -> None:
     findings, _ = diagnose(replace(facts, live=(wrong,)), lambda name: StallLimits())
     (finding,) = (one for one in findings if one.kind == "definitions_refused")
     assert finding.text.endswith("TG709: only what can, assets/a.sql:3:5")
+
+
+def test_what_fails_in_live_mode_is_named_with_its_error() -> None:
+    fails = (
+        FailingMember("s", "v", "view", "TG507", "Spark refuses\n  the query", 3, NOON - 7),
+        FailingMember("s", "s", "group", None, "it ended", 1, NOON - 5),
+    )
+    record = LiveRecord(NOON - 900, NOON - 600, ("s", "v"), failing=fails, pid=4711)
+    facts = ProjectFacts(NOON, sources=(source(*GOOD, writer=HELD),), views=(view(),), live=(record,))
+    findings, _ = diagnose(facts, lambda name: StallLimits())
+    of_view, of_group = sorted(
+        (one for one in findings if one.kind == "live_failing"), key=lambda one: one.asset == "s"
+    )
+    assert (of_view.asset, of_view.severity, of_view.since) == ("v", "error", iso(NOON - 7))
+    assert of_view.text == "live mode, process 4711: the view v fails, try 3: TG507: Spark refuses the query"
+    assert of_view.advice == "docs/errors.md#tg507 explains it"
+    assert (of_group.asset, of_group.severity) == ("s", "warning")
+    assert of_group.text == "live mode, process 4711: the group s fails, try 1: it ended"
 
 
 def test_groups_that_wait_because_the_machine_is_too_small() -> None:

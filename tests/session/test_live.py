@@ -17,10 +17,13 @@ from tidegate.ingest.stream import PlanInbox
 from tidegate.plan import events
 from tidegate.plan.events import Event
 from tidegate.runtime.codes import is_curable
+from tidegate.runtime.context import Context
 from tidegate.runtime.lease import lease
+from tidegate.session import live as live_room
 from tidegate.session.live import LiveGroup, Retries, SinkMember
 from tidegate.session.session import Session
 from tidegate.sql import load_catalog
+from tidegate.sql.catalog.objects import Sink
 from tidegate.views.view_table import ViewTable
 
 SOURCE = """CREATE SOURCE clicks (
@@ -331,3 +334,33 @@ def test_a_tick_ends_between_two_commits_when_it_is_told_to(workbench: Workbench
     # What was left is done by whoever comes next.
     session.run()
     assert json.loads(session.table("per_minute").toJSON().first())["n"] == 1
+
+
+@pytest.mark.runner("inprocess")
+def test_a_sink_of_what_is_new_whose_begin_fails_begins_before_it_delivers(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workbench.assets(clicks=SOURCE + VIEWS)
+    workbench.json_lines("in/0.json", rows("10:00:10", "10:02:00"))
+    workbench.session().run()
+    workbench.assets(clicks=SOURCE + VIEWS + SINK.replace("path = 'out'", "path = 'out', snapshot = 'false'"))
+    real, tries = live_room.begin, list[str]()
+
+    def fails_once(context: Context, sink: Sink) -> None:
+        tries.append(sink.name)
+        if len(tries) == 1:
+            raise TidegateError("TG621", "the target does not answer")
+        real(context, sink)
+
+    monkeypatch.setattr(live_room, "begin", fails_once)
+    with live(workbench) as bench:
+        bench.now = 50.0
+        bench.tick()
+        assert (tries, bench.delivered()) == (["out"] * 2, 0)
+        bench.drop("1", "10:04:00", "10:06:00")
+        bench.now = 60.0
+        while bench.tick():
+            pass
+        bench.tick()
+    assert bench.minutes()[:2] == [("10:00", 1), ("10:02", 1)]
+    assert (tries, bench.delivered()) == (["out"] * 2, 2)

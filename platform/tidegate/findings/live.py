@@ -1,4 +1,4 @@
-"""Causes that concern live mode itself: definitions that it does not take up (E7), and too many groups."""
+"""Causes that concern live mode itself: definitions not taken up (E7), what fails, and too many groups."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Iterator
 
 from tidegate.findings.facts import ProjectFacts
 from tidegate.findings.model import Candidate, Finding, iso
-from tidegate.store.writers import LiveRecord, RefusedDefinitions
+from tidegate.store.writers import FailingMember, LiveRecord, RefusedDefinitions
 from tidegate.wording import counted
+
+#: From so many tries on, what fails does not seem to pass by itself.
+_MANY_TRIES = 3
 
 
 def of_live(facts: ProjectFacts) -> Iterator[Candidate]:
-    """Of each process, at the first object that it keeps up to date: the definitions that it does not take up; and the
-    groups that wait, at the one that waits longest."""
+    """Of each process, at the first object that it keeps up to date: the definitions that it does not take up; what
+    fails; and the groups that wait, at the one that waits longest."""
     known = [source.status.name for source in facts.sources]
     known += [view.status.name for view in facts.views] + [sink.status.name for sink in facts.sinks]
     for record in facts.live:
@@ -20,9 +23,27 @@ def of_live(facts: ProjectFacts) -> Iterator[Candidate]:
         assets = [name for name in known if name.casefold() in members]
         if record.refused is not None and assets:
             yield Candidate(_refused(assets[0], record, record.refused), record.refused.at)
+        for one in record.failing if assets else ():
+            asset = next((name for name in assets if name.casefold() == one.name.casefold()), assets[0])
+            yield Candidate(_failing(asset, record, one), one.at)
         if record.waits and assets:
             asset = next((name for name in assets if name == record.waits[0].group), assets[0])
             yield Candidate(_waiting(asset, record))
+
+
+def _failing(asset: str, record: LiveRecord, one: FailingMember) -> Finding:
+    code = f"{one.code}: " if one.code else ""
+    return Finding(
+        kind="live_failing",
+        severity="error" if one.attempt >= _MANY_TRIES else "warning",
+        asset=asset,
+        text=f"live mode, process {record.pid}: the {one.kind} {one.name} fails, try {one.attempt}: {code}"
+        f"{' '.join(one.message.split())}",
+        advice=f"docs/errors.md#{one.code.casefold()} explains it"
+        if one.code
+        else "the log of live mode has more",
+        numbers={"process": record.pid, "tries": one.attempt},
+    )
 
 
 def _waiting(asset: str, record: LiveRecord) -> Finding:

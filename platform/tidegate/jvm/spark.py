@@ -68,7 +68,10 @@ SQL_SETTINGS = {
 #: own: they took more time than all tasks of a run, whose rows are not the JVM's. What is hot for long is compiled.
 _SPARING = (
     "-XX:Tier4InvocationThreshold=150000 -XX:Tier4MinInvocationThreshold=18000 "
-    "-XX:Tier4CompileThreshold=450000 -XX:Tier4BackEdgeThreshold=1200000 -XX:+UseSerialGC"
+    "-XX:Tier4CompileThreshold=450000 -XX:Tier4BackEdgeThreshold=1200000 -XX:+UseSerialGC "
+    # A JVM whose heap is full answers each request with that error, for ever: its supervisor, or the next run, has
+    # another one.
+    "-XX:+ExitOnOutOfMemoryError"
 )
 _EVERYWHERE = {
     # Tasks write as much as they read, again and again: the allocator keeps for some seconds what is free.

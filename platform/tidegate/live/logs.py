@@ -7,6 +7,7 @@ import logging
 import logging.handlers
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -64,7 +65,8 @@ class JsonLog:
     def __call__(self, group: str | None, event: Event | str) -> None:
         if level_of(event) >= self._least:
             line = _line(group, event, self._now())
-            with self._lock:
+            # A log that nothing reads any more, or whose disk is full, stops no stream.
+            with self._lock, suppress(OSError):
                 self._out.write(line + "\n")
                 self._out.flush()
 

@@ -174,6 +174,7 @@ class SinkMember(GroupMember):
     def __init__(self, context: Context, sink: Sink, clock: Callable[[], float]) -> None:
         super().__init__(context, sink, [sink.upstream])
         self.sink, self._clock, self._looked = sink, clock, clock()
+        self._has_begun = False
 
     @property
     def watches(self) -> bool:  # type: ignore[override]  # others set it once; nobody sets this one
@@ -183,9 +184,13 @@ class SinkMember(GroupMember):
     def prepare(self) -> None:
         # One that wants only what is new wants what comes from here on.
         begin(self.context, self.sink)
+        self._has_begun = True
 
     def step(self, notify: Listener) -> tuple[bool, bool]:
         self._looked = self._clock()
+        if not self._has_begun:
+            # What had failed then; one that has not begun would deliver everything.
+            self.prepare()
         deliver(self.context, self.sink, notify)
         return False, False
 

@@ -224,11 +224,15 @@ class Session(Context):
         return ViewTable(self, view)
 
 
+def needed_packages(project: Project) -> list[str]:
+    """Maven coordinates of what Spark has to have for a project, beyond the Iceberg runtime."""
+    has_kafka = any(isinstance(c, KafkaOptions | KafkaSinkOptions) for c in _connectors(project))
+    return [*project.storage.packages(), *(KAFKA_PACKAGES if has_kafka else ())]
+
+
 def packages(project: Project) -> list[str]:
-    """Maven coordinates that Spark needs for a project, beyond the Iceberg runtime."""
-    needed = project.storage.packages()
-    if any(isinstance(c, KafkaOptions | KafkaSinkOptions) for c in _connectors(project)):
-        needed += KAFKA_PACKAGES
+    """With what Spark is started for a project, beyond the Iceberg runtime: what it needs, and what is here already."""
+    needed = needed_packages(project)
     groups = (KAFKA_PACKAGES, (SQLITE_PACKAGE,))
     # In the same order for all projects: what an archive of classes is for.
     usual = [one for group in groups if set(group) <= set(needed) or cached_jars(group) for one in group]

@@ -138,6 +138,20 @@ class GroupLoad:
 
 
 @dataclass(frozen=True)
+class FailingMember:
+    """A source, view or sink (`kind`) of live mode that fails, or a whole `group`. `attempt`: how many tries have
+    failed one after the other; `at`: when the last one did, s since 1970."""
+
+    group: str
+    name: str
+    kind: str
+    code: str | None
+    message: str
+    attempt: int
+    at: float
+
+
+@dataclass(frozen=True)
 class LiveRecord:
     """What a process that runs live mode tells other processes of its machine, in a file in
     `.tidegate/live/<environment>`, which is removed when the process ends.
@@ -146,7 +160,8 @@ class LiveRecord:
     began with its last look at the files, s since 1970. `members`: what it keeps up to date. `refused`: what it found
     the last time, if it did not take that up. `began`, `ended`: of the last time that it took some up, the names of the
     groups that began, or began again, and of those that are gone. `waits`: groups for which the machine is too small,
-    the worst first. `loads`: what its groups cost, the most expensive first."""
+    the worst first. `loads`: what its groups cost, the most expensive first. `failing`: what fails now, or leaves
+    inputs as they are."""
 
     since: float
     read_at: float
@@ -157,6 +172,7 @@ class LiveRecord:
     ended: tuple[str, ...] = ()
     waits: tuple[LongWait, ...] = ()
     loads: tuple[GroupLoad, ...] = ()
+    failing: tuple[FailingMember, ...] = ()
     pid: int = field(default_factory=os.getpid)
     host: str = field(default_factory=socket.gethostname)
 
@@ -241,8 +257,9 @@ def _read(path: Path) -> LiveRecord | None:
         for name in ("members", "began", "ended"):
             facts[name] = tuple(facts[name])
         facts["waits"] = tuple(LongWait(**one) for one in facts["waits"])
-        # (A process of an earlier release does not say it.)
+        # (A process of an earlier release does not say these.)
         facts["loads"] = tuple(GroupLoad(**one) for one in facts.get("loads", ()))
+        facts["failing"] = tuple(FailingMember(**one) for one in facts.get("failing", ()))
         return LiveRecord(**facts, refused=None if refused is None else RefusedDefinitions(**refused))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -103,6 +103,7 @@ CAUSES: dict[str, str] = {
     "crashed_decoder": "rows have crashed the process that decodes them, and were rejected",
     "undeclared_columns": "files have columns that are not declared, and are not read",
     "definitions_refused": "live mode does not take up the definitions in the files",
+    "live_failing": "a source, view or sink of live mode fails, and is tried again",
     "machine_too_small": "groups of live mode wait longer than their intervals for a free thread",
     "strategy_null": "rows arrive on time, but the watermark strategy gives no value",
     "future_timestamp": (

@@ -67,7 +67,8 @@ def status(
         found = read_status(project, wanted, catalog=catalog)
         changed = changed_definitions(project, catalog, [x.name for x in found.all])
     erasing = _unfinished(project, found)
-    concerned = {*changed, *erasing}
+    fails = [(one, member) for one in found.live for member in one.failing]
+    concerned = {*changed, *erasing, *(member.name for _, member in fails)}
     attention = [x.name for x in found.all if wants_attention(x, concerned)]
     if failing:
         found = first_of_all(found, concerned, only=True)
@@ -79,11 +80,16 @@ def status(
         text = "\n\n".join([text, *_loads(found, group)])
     refused = [one for one in found.live if one.refused is not None]
     if failing and not attention:
-        text = "" if refused else "nothing needs attention"
+        text = "" if refused or fails else "nothing needs attention"
     notes = [
         f"live mode, process {one.pid}, continues with the earlier definitions: {text_of(one.refused.error)}"
         for one in refused
         if one.refused is not None
+    ]
+    notes += [
+        f"live mode, process {one.pid}: {member.name} ({member.kind}) fails, try {member.attempt}: "
+        f"{f'{member.code}: ' if member.code else ''}{member.message}"
+        for one, member in fails
     ]
     notes += [f"{w.code}: {w.message}; {w.hint}" for w in changed.values()]
     notes += [

@@ -329,6 +329,7 @@ def _supervise(
     log_file: Path | None,
 ) -> int:
     """Do the work, and show what happens; its exit code."""
+    from tidegate.live.failures import Failures
     from tidegate.live.http import HttpServer
     from tidegate.live.load import Load
     from tidegate.live.logs import FileLog
@@ -352,7 +353,7 @@ def _supervise(
             lambda loads, waits: current.record(loads=loads, waits=waits),
             metrics.spend,
         )
-        listeners += [metrics, load]
+        listeners += [metrics, load, Failures(lambda failing: current.record(failing=failing))]
         if access is not None:
             server = HttpServer(access, supervisor.health, lambda: status().to_dict(), metrics.registry)
             open_things.callback(server.close)

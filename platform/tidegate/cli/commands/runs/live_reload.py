@@ -17,7 +17,7 @@ from tidegate.live.groups import Group, GroupPace
 from tidegate.live.happenings import Redefined
 from tidegate.live.reloading import Reloader
 from tidegate.plan.events import DefinitionsLoaded, DefinitionsRefused
-from tidegate.session.session import packages
+from tidegate.session.session import needed_packages, packages
 from tidegate.store.writers import LiveRecord, LiveRecordFile, RefusedDefinitions, recorded
 from tidegate.warm.likeness import likeness_of
 
@@ -38,6 +38,8 @@ class Current:
     def __init__(self, definitions: LiveDefinitions, read: Callable[[], LiveDefinitions]) -> None:
         self.definitions, self._read = definitions, read
         self._read_at = time.time()
+        #: With what Spark is started, or was: what it has to have is more or less of that.
+        self._packages = frozenset(packages(definitions.project))
         self._refused: RefusedDefinitions | None = None
         self._file: LiveRecordFile | None = None
 
@@ -94,6 +96,7 @@ class Current:
         workers.define(new.document())
         supervisor.begin_with(new.groups, new.alone)
         self.definitions, self._read_at = new, time.time()
+        self._packages = frozenset(packages(new.project))
 
     def _look(self, supervisor: Supervisor, workers: Workers, leases: LiveLeases) -> None:
         """Read the files; what they say is taken up as a whole, or not at all. Whatever happens, live mode goes on."""
@@ -101,8 +104,8 @@ class Current:
         try:
             new = self._read()
             require_no_replacement(new)
-            before, changed = self.definitions, new.changed_since(self.definitions)
-            renew = packages(new.project) != packages(before.project)
+            changed = new.changed_since(self.definitions)
+            renew = not self._packages.issuperset(needed_packages(new.project))
             if renew:
                 # Spark was started without the libraries that are needed now.
                 changed = frozenset(group.name for group in new.groups)
@@ -114,6 +117,8 @@ class Current:
 
         def prepare() -> Redefined:
             self.definitions = new
+            if renew:
+                self._packages = frozenset(packages(new.project))
             workers.define(new.document(sorted(changed)), renew)
             return Redefined(new.groups, changed, new.alone)
 

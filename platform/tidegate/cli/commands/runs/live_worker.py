@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 #: How long a group waits for leases that a process before this one may still hold.
 _LEASE_SECONDS = 30.0
+#: How long a worker without a supervisor waits for its groups.
+_ORPHANED_SECONDS = 120.0
 #: How many more groups than cores work at a time: most of the time, one of them waits for the store or the broker.
 _MORE_THAN_CORES = 2
 _FIRST_GROUPS = 0.5
@@ -155,6 +157,10 @@ class LiveWorker:
                 else:
                     print(f"tidegate: not understood: {line.rstrip()[:200]}", file=sys.stderr, flush=True)
         self._told(None)
+        # As long as this process is there, no other one has the leases of a group that hangs.
+        time.sleep(_ORPHANED_SECONDS)
+        print("tidegate: the supervisor is gone, and a group does not end", file=sys.stderr, flush=True)
+        os._exit(1)
 
     def _told(self, document: dict[str, Any] | None) -> None:
         if document is not None and "definitions" in document:

@@ -27,7 +27,7 @@ from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, StepFailed
 from tidegate.project import Project
 from tidegate.session.run import select, select_sinks
-from tidegate.session.session import Session, packages
+from tidegate.session.session import Session, needed_packages, packages
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.statements.questions import only_reads
 from tidegate.warm.desk import Asked, Cancelled, Declined, Desk, Work
@@ -101,6 +101,8 @@ class Service:
 
     def __init__(self, session: Session, files: Files, lends: Lends | None = None) -> None:
         self._session, self._files = session, files
+        #: With what Spark was started.
+        self._packages = frozenset(packages(session.project))
         self._lends: Lends = lends or (lambda session, names, asked: nullcontext(lambda event: None))
         # What changed while it was loaded is of no known state.
         # (A session's own catalog is without the sinks of the environment that it only reads.)
@@ -214,7 +216,7 @@ class Service:
             raise Declined("its project can't be read") from None
         if self._files.now() != before:
             raise Declined("files are changing")
-        if packages(project) != packages(self._session.project):
+        if not self._packages.issuperset(needed_packages(project)):
             raise Declined("it was started without jars that are needed now: restart it")
         return read
 

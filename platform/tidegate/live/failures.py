@@ -1,0 +1,60 @@
+"""What fails in live mode, for other processes of this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from tidegate.plan.events import (
+    DefinitionsLoaded,
+    Event,
+    MemberFailed,
+    MemberRecovered,
+    WorkerFailed,
+    WorkerStarted,
+)
+from tidegate.store.writers import FailingMember
+
+#: The kind of a whole group.
+_GROUP = "group"
+
+
+class Failures:
+    """Hears of events. `told`: is given all that fails, whenever that is something else."""
+
+    def __init__(
+        self, told: Callable[[tuple[FailingMember, ...]], None], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._told, self._clock = told, clock
+        self._found: dict[tuple[str, str, str], FailingMember] = {}
+
+    def __call__(self, group: str | None, event: Event | str) -> None:
+        """Take in an event."""
+        before = dict(self._found)
+        name = group or ""
+        match event:
+            case MemberFailed():
+                self._fails(name, event.name, event.kind, event.code, event.message, event.attempt)
+            case MemberRecovered():
+                self._found.pop((name, event.name, event.kind), None)
+            case WorkerFailed():
+                known = before.get((name, name, _GROUP))
+                attempt = 1 if known is None else known.attempt + 1
+                self._fails(name, name, _GROUP, event.code, event.message, attempt)
+            case WorkerStarted():
+                self._forget(name)
+            case DefinitionsLoaded():
+                for ended in event.ended:
+                    self._forget(ended)
+        if self._found != before:
+            self._told(tuple(self._found.values()))
+
+    def _fails(self, group: str, name: str, kind: str, code: str | None, message: str, attempt: int) -> None:
+        self._found[group, name, kind] = FailingMember(
+            group, name, kind, code, message, attempt, self._clock()
+        )
+
+    def _forget(self, group: str) -> None:
+        """A group that begins again has failed in nothing yet, and one that is gone has no state."""
+        for key in [key for key in self._found if key[0] == group]:
+            del self._found[key]
