@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from tests.cli.check.checking import Call
 from tests.cli.fake import RUN, FakeSession
+from tests.store.tables import HadoopTable, progress_row, write_progress
 from tidegate.cli.commands.project.init import write_template
 from tidegate.cli.main import app
 from tidegate.project import Project
@@ -67,3 +68,23 @@ def bare(tmp_path: Path, tidegate: Call, monkeypatch: pytest.MonkeyPatch) -> Pat
         (root / folder).mkdir(parents=True)
     monkeypatch.chdir(root)
     return root
+
+
+@pytest.fixture
+def stored(shop: Path) -> None:
+    """Tables as a run leaves them: two partitions, one view that is behind."""
+    warehouse = shop / ".tidegate" / "warehouse" / "main"
+    at = Project.load(shop).catalog().relations[0].watermark.kind.parse  # type: ignore[union-attr]
+    rows = [
+        progress_row(None, published=at("2026-03-01 11:10:00")),
+        progress_row("berlin", watermark=at("2026-03-01 11:15:00"), on_time=6, late=1, next_offset=7),
+        progress_row("paris", watermark=at("2026-03-01 11:10:00"), on_time=6, rejected=1, next_offset=7),
+    ]
+    rows[1]["_progress"]["max_event_time"] = at("2026-03-01 11:25:00")
+    path = write_progress(warehouse / "orders" / "data" / "p.parquet", rows)
+    summary = {"epoch": 1, "progress": path, "on_time": 12, "late": 1, "rejected": 1, "partitions": 2}
+    summary["watermark"] = at("2026-03-01 11:10:00")
+    view = {"frontier": at("2026-03-01 10:05:00"), "groups": 2, "open": 0, "tick": 1}
+    for name, said in (("orders", summary), ("orders_hourly", view)):
+        table = HadoopTable(warehouse / name, catalog=warehouse.parent / "catalog.db")
+        table.commit({f"tidegate.{k}": v for k, v in said.items()})

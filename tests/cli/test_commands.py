@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.store.tables import HadoopTable, progress_row, write_progress
 from tidegate.cli.codes import CODES
 from tidegate.cli.commands.project import ui
 from tidegate.cli.commands.project.init import write_template
@@ -161,26 +160,6 @@ def test_explain(tidegate: Call) -> None:
         *("step", "step", "sink"),
     ]
     assert tidegate("explain", "ordres").exit_code == 2
-
-
-@pytest.fixture
-def stored(shop: Path) -> None:
-    """Tables as a run leaves them: two partitions, one view that is behind."""
-    warehouse = shop / ".tidegate" / "warehouse" / "main"
-    at = Project.load(shop).catalog().relations[0].watermark.kind.parse  # type: ignore[union-attr]
-    rows = [
-        progress_row(None, published=at("2026-03-01 11:10:00")),
-        progress_row("berlin", watermark=at("2026-03-01 11:15:00"), on_time=6, late=1, next_offset=7),
-        progress_row("paris", watermark=at("2026-03-01 11:10:00"), on_time=6, rejected=1, next_offset=7),
-    ]
-    rows[1]["_progress"]["max_event_time"] = at("2026-03-01 11:25:00")
-    path = write_progress(warehouse / "orders" / "data" / "p.parquet", rows)
-    summary = {"epoch": 1, "progress": path, "on_time": 12, "late": 1, "rejected": 1, "partitions": 2}
-    summary["watermark"] = at("2026-03-01 11:10:00")
-    view = {"frontier": at("2026-03-01 10:05:00"), "groups": 2, "open": 0, "tick": 1}
-    for name, said in (("orders", summary), ("orders_hourly", view)):
-        table = HadoopTable(warehouse / name, catalog=warehouse.parent / "catalog.db")
-        table.commit({f"tidegate.{k}": v for k, v in said.items()})
 
 
 @pytest.mark.usefixtures("stored")

@@ -161,7 +161,7 @@ def other() -> Any:
 
 
 def test_X2_a_size_shrinks_at_once_and_grows_when_some_went_well() -> None:
-    size = Size(100)
+    size = Size(100, 10)
     assert [size.next() for _ in range(3)] == [100] * 3
     size.shrink(40)
     size.shrink(20)
@@ -272,3 +272,28 @@ def test_R2_the_plan_for_a_log_that_was_dropped_is_not_carried_out(connector: Fi
             feed_of(connector, life, 0, read).advance(print)
         (connector._project.root / "in" / "00.json").write_text("{}")
     assert [files for _, files in read] == ["0 1 2 3 4 5", "0 00 1 2 3 4"]
+
+
+def test_a_batch_that_takes_too_long_is_followed_by_a_smaller_one_and_quick_ones_grow() -> None:
+    size = Size(1_000_000, 50_000)
+    size.planned(size.next())
+    size.took(20.0, 5.0)
+    assert size.most == 250_000
+    # Whatever a batch costs at least, the next ones do not become tiny.
+    for _ in range(9):
+        size.planned(size.next())
+        size.took(60.0, 5.0)
+    assert size.most == 50_000
+    for _ in range(3):
+        size.planned(size.next())
+        size.took(1.0, 5.0)
+    assert size.most == 400_000
+    # One that was not full says nothing of a full one, and neither does one of an earlier run.
+    size.planned(100)
+    size.took(1.0, 5.0)
+    size.took(60.0, 5.0)
+    assert size.most == 400_000
+    few = Size(4, 8)
+    few.planned(few.next())
+    few.took(60.0, 5.0)
+    assert few.most == 4

@@ -13,9 +13,9 @@ import pytest
 
 from tests.conftest import Workbench
 from tidegate.errors import TidegateError
-from tidegate.ingest.stream import PlanInbox
+from tidegate.ingest.stream import PlanInbox, SourceFeed
 from tidegate.plan import events
-from tidegate.plan.events import Event
+from tidegate.plan.events import BatchCommitted, Event
 from tidegate.runtime.codes import is_curable
 from tidegate.runtime.context import Context
 from tidegate.runtime.lease import lease
@@ -364,3 +364,29 @@ def test_a_sink_of_what_is_new_whose_begin_fails_begins_before_it_delivers(
         bench.tick()
     assert bench.minutes()[:2] == [("10:00", 1), ("10:02", 1)]
     assert (tries, bench.delivered()) == (["out"] * 2, 2)
+
+
+@pytest.mark.runner("inprocess")
+def test_batches_of_a_backlog_are_made_smaller_where_they_take_too_long(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workbench.assets(clicks=SOURCE.replace("max_files_per_batch = 1", "max_files_per_batch = 40") + VIEWS)
+    with live(workbench) as bench:
+        real, read = SourceFeed.advance, list[int]()
+
+        def slow(feed: SourceFeed, on_batch: Any) -> bool:
+            def heard(event: BatchCommitted) -> None:
+                read.append(event.rows)
+                # Half a second for each file.
+                bench.now += event.rows / 2
+                on_batch(event)
+
+            return real(feed, heard)
+
+        monkeypatch.setattr(SourceFeed, "advance", slow)
+        for number in range(50):
+            bench.drop(f"{number:02}", "10:00:10")
+        while bench.tick():
+            bench.now += 1
+    assert read[:2] == [40, 10]
+    assert sum(read) == 50

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidegate.plan.columns.undeclared import FoundColumn
     from tidegate.sql.catalog.objects import Relation
     from tidegate.tasks.reading import Reader
+    from tidegate.tasks.smaller import Size
     from tidegate.tasks.transfer import Job
 
 
@@ -105,7 +106,9 @@ class BatchRows:
 
 
 class Connector(Protocol):
-    """One source's way of planning and reading."""
+    """One source's way of planning and reading. `size`: how much its batches take."""
+
+    size: Size
 
     def pending(self) -> Pending:
         """Look at what waits now: when a run starts, before the first plan, and in live mode before every tick."""

@@ -64,6 +64,8 @@ Listener = Callable[[Event], None]
 
 #: Seconds between two looks of a sink for amendments, where nothing else makes it look.
 _AMENDMENTS_EVERY = 30.0
+#: Seconds that a batch of a source with a backlog is to take at most.
+_LONGEST_BATCH = 5.0
 
 
 class GroupMember:
@@ -101,9 +103,11 @@ class SourceMember(GroupMember):
 
     kind = "source"
 
-    def __init__(self, context: Context, relation: Relation, max_rows: int | None) -> None:
+    def __init__(
+        self, context: Context, relation: Relation, max_rows: int | None, clock: Callable[[], float]
+    ) -> None:
         super().__init__(context, relation, reads(relation))
-        self.relation, self._max_rows = relation, max_rows
+        self.relation, self._max_rows, self._clock = relation, max_rows, clock
         self.watches = not self.upstream
         self._open: tuple[Log, Connector, SourceFeed | None] | None = None
 
@@ -112,13 +116,17 @@ class SourceMember(GroupMember):
             self._open = self._opened(notify)
         log, connector, feed = self._open
         log.progress.enumerate(connector.pending().partitions)
-        before = log.progress.epoch
+        before, started = log.progress.epoch, self._clock()
         if feed is not None:
             more = feed.advance(notify)
         else:
             assert isinstance(connector, LogConnector)
             more = advance(log, connector, notify, self.context.clock)
-        return log.progress.epoch != before, more
+        if log.progress.epoch == before:
+            return False, more
+        # Other groups wait for a thread and the cores meanwhile.
+        connector.size.took(self._clock() - started, _LONGEST_BATCH)
+        return True, more
 
     def problems(self) -> list[TidegateError]:
         return [] if self._open is None else self._open[1].problems()
@@ -227,7 +235,7 @@ class LiveGroup:
         fed = (r for r in relations if r.connector is not None)
         self.written: tuple[Relation | View, ...] = (*fed, *views)
         members: list[GroupMember] = [
-            SourceMember(context, r, max_rows_per_batch) for r in relations if r.connector is not None
+            SourceMember(context, r, max_rows_per_batch, clock) for r in relations if r.connector is not None
         ]
         members += [ViewMember(context, view) for view in views]
         members += [SinkMember(context, sink, clock) for sink in select_sinks(context.catalog, names)]

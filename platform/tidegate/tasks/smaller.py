@@ -1,11 +1,13 @@
-"""How much a batch reads whose workers have died for want of memory, with no row to blame (X2). None of it changes a
-decision (W4): a batch takes less, and one that can't be made smaller is read by one task at a time, then in little
-pieces."""
+"""How much a batch reads whose workers have died for want of memory, with no row to blame (X2), or for which other
+groups of live mode wait too long. None of it changes a decision (W4): a batch takes less, and one that can't be made
+smaller is read by one task at a time, then in little pieces."""
 
 from __future__ import annotations
 
 #: Batches that have to go well before more is tried again.
 PATIENCE = 8
+#: Rows, and files, of the smallest batches that are made because larger ones took too long.
+LEAST_ROWS, LEAST_FILES = 50_000, 8
 #: What `BatchPlan.care` says beside 0: one task at a time; and few rows at a time in it.
 ONE_TASK, FEW_ROWS = 1, 2
 #: Rows that a task has in its hands then, and bytes that it collects before it writes.
@@ -13,10 +15,13 @@ ROWS, BYTES = 1_024, 4 << 20
 
 
 class Size:
-    """How much a batch takes at most: less once one was too large for its workers, more again when some went well."""
+    """How much a batch takes at most: less once one was too large for its workers, or took too long; more again when
+    some went well. `least`: a batch that takes too long is made no smaller than this, since what each batch costs
+    whatever is in it would be most of the time then."""
 
-    def __init__(self, usual: int) -> None:
+    def __init__(self, usual: int, least: int) -> None:
         self._usual, self._most, self._well = usual, usual, 0
+        self._least, self._planned = min(least, usual), 0
 
     @property
     def most(self) -> int:
@@ -29,6 +34,19 @@ class Size:
         if self._well > PATIENCE:
             self._most, self._well = min(2 * self._most, self._usual), 1
         return self._most
+
+    def planned(self, amount: int) -> None:
+        """So much is in the batch that was planned last."""
+        self._planned = amount
+
+    def took(self, seconds: float, longest: float) -> None:
+        """How long the batch took that was planned last; the next ones are to take `longest` seconds at most."""
+        planned, self._planned = self._planned, 0
+        # (Of one that an earlier run has planned the amount is not known.)
+        if planned and seconds > longest:
+            self.shrink(max(self._least, int(planned * longest / seconds)))
+        elif 2 * seconds < longest and planned >= self._most:
+            self._most = min(2 * self._most, self._usual)
 
     def shrink(self, to: int) -> None:
         """What was planned was too large; this is tried now."""

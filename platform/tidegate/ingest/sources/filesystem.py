@@ -43,7 +43,7 @@ from tidegate.tasks.numbers import Numbers
 from tidegate.tasks.parquet.footers import FileLook, surely_same
 from tidegate.tasks.parquet.parquet import ParquetReader, Unit
 from tidegate.tasks.parquet.parquet_layout import layout_of
-from tidegate.tasks.smaller import Size, rows_at_once, sparing
+from tidegate.tasks.smaller import LEAST_FILES, Size, rows_at_once, sparing
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class FilesystemConnector(Connector):
         self._known = {f.path: f for f in sorted(consumed(), key=lambda f: f.size > 0)}
         #: Files that wait, in their order; those of a group are read in one batch.
         self._queue: list[list[InputFile]] = []
-        self._files = Size(options.max_files_per_batch)
+        self.size = Size(options.max_files_per_batch, LEAST_FILES)
         self._survey: Survey | None = None
         self._looks: dict[tuple[str, int, int], FileLook] = {}
         self._aside: list[TidegateError] = []
@@ -116,7 +116,8 @@ class FilesystemConnector(Connector):
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
         if not self._queue:
             return None
-        batch = taken(self._queue, self._files.next(), self._options.max_bytes_per_batch)
+        batch = taken(self._queue, self.size.next(), self._options.max_bytes_per_batch)
+        self.size.planned(len(batch))
         rows = self._survey.rows if self._survey else {}
         looks = {f.path: self._looks[f.facts] for f in batch}
         units: list[dict[str, Any]] = [
@@ -226,7 +227,7 @@ class FilesystemConnector(Connector):
             if file.path not in first:
                 del self._known[file.path]
         self._queue[:0] = groups[half:]
-        self._files.shrink(len(first))
+        self.size.shrink(len(first))
         units = [unit for unit in plan.units if unit["path"] in first]
         uris = {unit["uri"] for unit in units}
         self._crashed += [row for row in plan.crashed if row[0] not in uris and row not in self._crashed]

@@ -26,7 +26,7 @@ from tidegate.project.kafka import topic as topic_name
 from tidegate.tasks.crashes.crashes import MessageCrashes, brought_back, found_in, put_aside
 from tidegate.tasks.decode.limits import limits_of
 from tidegate.tasks.decode.text.arrow_json import DecodingBackOff, json_reader, supports
-from tidegate.tasks.smaller import Size
+from tidegate.tasks.smaller import LEAST_ROWS, Size
 from tidegate.tasks.transfer import map_in_arrow
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
@@ -61,7 +61,7 @@ class KafkaConnector(Connector):
     ) -> None:
         self._spark, self._project, self._relation, self._options = spark, project, relation, options
         self._log = log
-        self._size = Size(max_rows or options.max_rows_per_batch)
+        self.size = Size(max_rows or options.max_rows_per_batch, LEAST_ROWS)
         self._topic = topic_name(options)
         self._broker = topics.source(relation, options)
         self._turns = DecodingBackOff()
@@ -222,7 +222,7 @@ class KafkaConnector(Connector):
         units = [u | {"until": u["from"] + (u["until"] - u["from"] + 1) // 2} for u in plan.units]
         until = {unit["p"]: unit["until"] for unit in units}
         self._next |= until
-        self._size.shrink(sum(unit["until"] - unit["from"] for unit in units))
+        self.size.shrink(sum(unit["until"] - unit["from"] for unit in units))
         assert plan.decisions is not None
         return replace(plan, units=units, decisions=plan.decisions | {"until": until})
 
@@ -317,7 +317,8 @@ class KafkaConnector(Connector):
         waiting = {n: self._ends[n] - o for n, o in self._next.items() if self._ends[n] > o}
         if not waiting:
             return {}
-        total, size = sum(waiting.values()), self._size.next()
+        total, size = sum(waiting.values()), self.size.next()
+        self.size.planned(min(total, size))
         if total <= size:
             return {n: (self._next[n], self._ends[n]) for n in waiting}
         return {

@@ -26,7 +26,7 @@ from tidegate.plan.stages import SourceStage
 from tidegate.runtime.queries import run_query
 from tidegate.sql.dialect.query import SLICE
 from tidegate.sql.options.connectors import LOG_PLACE
-from tidegate.tasks.smaller import FEW_ROWS, Size
+from tidegate.tasks.smaller import FEW_ROWS, LEAST_ROWS, Size
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,7 +59,7 @@ class LogConnector(Connector):
         it. `lent`: another environment's, whose upkeep does not keep what the gate still has to read."""
         self._tables, self._storage, self._gate, self._options = tables, storage, gate, options
         self._upstream, self._identifier = upstream, identifier
-        self._size = Size(max_rows or options.max_rows_per_batch)
+        self.size = Size(max_rows or options.max_rows_per_batch, LEAST_ROWS)
         self._read = position.epoch if position is not None else 0
         self._of = position.table if position is not None else None
         self._table = ""
@@ -137,12 +137,13 @@ class LogConnector(Connector):
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
         if not self.waits():
             return None
-        after, rows, most = self._read, 0, self._size.next()
+        after, rows, most = self._read, 0, self.size.next()
         self._planned = []
         while self._next() and (rows == 0 or rows + self._epochs[0][1] <= most):
             self._planned.append(self._epochs.pop(0))
             self._read, added = self._planned[-1]
             rows += added
+        self.size.planned(rows)
         unit = {"table": self._table, "after": after, "until": self._read, "rows": rows}
         return BatchPlan(epoch, arrival.isoformat(), [unit])
 
@@ -154,7 +155,7 @@ class LogConnector(Connector):
         del self._planned[half:]
         self._read = self._planned[-1][0]
         rows = sum(rows for _, rows in self._planned)
-        self._size.shrink(rows)
+        self.size.shrink(rows)
         (unit,) = plan.units
         return replace(plan, units=[unit | {"until": self._read, "rows": rows}])
 

@@ -28,7 +28,7 @@ from tidegate.project.object_store import put_whole, read_json
 from tidegate.sql.dialect.inner_names import inner, unless_taken
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.tasks.decode.columns import stored_columns
-from tidegate.tasks.smaller import Size, sparing
+from tidegate.tasks.smaller import LEAST_ROWS, Size, sparing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -59,7 +59,7 @@ class ReplayConnector(Connector):
         self._spark, self._project, self._relation, self._options = spark, project, relation, options
         self._consumed = consumed
         self._next = played
-        self._size = Size(max_rows or options.max_rows_per_batch)
+        self.size = Size(max_rows or options.max_rows_per_batch, LEAST_ROWS)
         self._total = 0
         self._partitions: list[str] = []
         self._undeclared: dict[str, str] = {}
@@ -106,7 +106,8 @@ class ReplayConnector(Connector):
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
         if not self.waits():
             return None
-        start, self._next = self._next, min(self._next + self._size.next(), self._total)
+        start, self._next = self._next, min(self._next + self.size.next(), self._total)
+        self.size.planned(self._next - start)
         units = [{"stage": self._stage, "from": start, "until": self._next}]
         # Wherever they are in it: they were rejected when the copy was made, and the first batch says so.
         return BatchPlan(epoch, arrival.isoformat(), units, crashed=self._crashed if start == 0 else [])
@@ -136,7 +137,7 @@ class ReplayConnector(Connector):
         if rows <= 1:
             return None
         self._next = unit["from"] + (rows + 1) // 2
-        self._size.shrink((rows + 1) // 2)
+        self.size.shrink((rows + 1) // 2)
         return replace(plan, units=[unit | {"until": self._next}])
 
     def smallest(self, plan: BatchPlan) -> str:

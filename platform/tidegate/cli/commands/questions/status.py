@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +17,7 @@ from tidegate.plan.versions import held_text
 from tidegate.wording import counted
 
 if TYPE_CHECKING:
+    from tidegate.errors import TidegateWarning
     from tidegate.maintenance.erasing import Erasing
     from tidegate.project import Project
     from tidegate.sql.catalog.catalog import Catalog
@@ -67,8 +68,7 @@ def status(
         found = read_status(project, wanted, catalog=catalog)
         changed = changed_definitions(project, catalog, [x.name for x in found.all])
     erasing = _unfinished(project, found)
-    fails = [(one, member) for one in found.live for member in one.failing]
-    concerned = {*changed, *erasing, *(member.name for _, member in fails)}
+    concerned = {*changed, *erasing, *(member.name for one in found.live for member in one.failing)}
     attention = [x.name for x in found.all if wants_attention(x, concerned)]
     if failing:
         found = first_of_all(found, concerned, only=True)
@@ -78,27 +78,34 @@ def status(
     text = "" if call.json else render(first_of_all(found, concerned), partitions, changed)
     if not call.json and not failing and (wanted is None or group is not None):
         text = "\n\n".join([text, *_loads(found, group)])
-    refused = [one for one in found.live if one.refused is not None]
+    notes = _of_interest(found, changed, erasing)
     if failing and not attention:
-        text = "" if refused or fails else "nothing needs attention"
+        text = "" if notes else "nothing needs attention"
+    call.console.document(data, "\n".join([text, *(["", *notes] if notes else [])]))
+    return 0
+
+
+def _of_interest(
+    found: ProjectStatus, changed: Mapping[str, TidegateWarning], erasing: Mapping[str, Erasing]
+) -> list[str]:
+    """What people should know beside the figures."""
     notes = [
         f"live mode, process {one.pid}, continues with the earlier definitions: {text_of(one.refused.error)}"
-        for one in refused
+        for one in found.live
         if one.refused is not None
     ]
     notes += [
         f"live mode, process {one.pid}: {member.name} ({member.kind}) fails, try {member.attempt}: "
         f"{f'{member.code}: ' if member.code else ''}{member.message}"
-        for one, member in fails
+        for one in found.live
+        for member in one.failing
     ]
     notes += [f"{w.code}: {w.message}; {w.hint}" for w in changed.values()]
-    notes += [
+    return notes + [
         f"{name}: an erasure of rows that {one.by} asked for at {one.at} is not finished; if it was interrupted: "
         f"tidegate erase {name} --resume"
         for name, one in erasing.items()
     ]
-    call.console.document(data, "\n".join([text, *(["", *notes] if notes else [])]))
-    return 0
 
 
 def _unfinished(project: Project, found: ProjectStatus) -> dict[str, Erasing]:
