@@ -151,7 +151,7 @@ def test_one_cluster_is_connected_to_once_for_all_sources(monkeypatch: pytest.Mo
     monkeypatch.setattr(broker_module, "BrokerConnection", Silent)
     sources = {f"s{n}": options(f"t{n}", f"host{n % 2}:9092") for n in range(100)}
     found = read_all_offsets(sources)
-    assert opened == ["host0:9092", "host1:9092"], (
+    assert sorted(opened) == ["host0:9092", "host1:9092"], (
         "and one that does not answer is not waited for a hundred times"
     )
     assert found.keys() == sources.keys()
@@ -190,3 +190,22 @@ def test_offsets_are_those_of_the_broker(kafka: TestBroker) -> None:
         assert broker.topic_id(topic) == first
         assert broker.topic_id(kafka.topic("orders")) != first
     assert threading.active_count() == before
+
+
+def test_clusters_and_servers_that_do_not_answer_are_waited_for_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A scrape of live mode's metrics asks all of them, and Prometheus gives up after ten seconds."""
+    together = threading.Barrier(4, timeout=20.0)
+
+    def asked(connection: BrokerConnection, server: str) -> str:
+        # Two servers of each of two clusters: each waits until all four are asked.
+        together.wait()
+        return "it is asleep"
+
+    monkeypatch.setattr(BrokerConnection, "_why", asked)
+    servers = ["127.0.0.1:1,127.0.0.1:2", "127.0.0.1:3,127.0.0.1:4"]
+    sources = {f"s{n}": options("orders", server) for n, server in enumerate(servers)}
+    found = read_all_offsets(sources, timeout_s=0.2)
+    assert [type(one) for one in found.values()] == [TidegateError] * 2
+    assert "127.0.0.1:4: it is asleep" in str(found["s1"])

@@ -65,4 +65,4 @@ class KeptAnswer(Generic[Answer]):
     def _slow(self) -> TidegateError:
         since = self._since
         waited = "" if since is None else f": it has been asked for {self._clock() - since:.0f} seconds"
-        return TidegateError("TG620", f"the catalog or the warehouse does not answer yet{waited}")
+        return TidegateError("TG620", f"the catalog, the warehouse or a broker does not answer yet{waited}")

@@ -10,6 +10,7 @@ import base64
 import socket
 import uuid
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 Offsets = dict[int, tuple[int, int]]
 
+#: Clusters, or servers of one, that are asked at the same time.
+_AT_ONCE = 8
 _NO_ANSWER = "it accepts connections, but closes them, or does not answer like a broker with these settings"
 
 
@@ -42,7 +45,7 @@ def read_all_offsets(
     topics: Mapping[str, KafkaOptions], timeout_s: float = 5.0
 ) -> dict[str, Offsets | TidegateError]:
     """Of many sources, by name, what `read_offsets` says, or raises: each cluster is connected to once, and asked once
-    for all of its topics. One that does not answer is not waited for again."""
+    for all of its topics, several clusters at a time. One that does not answer is not waited for again."""
     clusters: dict[tuple[tuple[str, str], ...], list[str]] = {}
     found: dict[str, Offsets | TidegateError] = {}
     for name, options in topics.items():
@@ -50,14 +53,19 @@ def read_all_offsets(
             clusters.setdefault(tuple(sorted(java_properties(options).items())), []).append(name)
         except TidegateError as error:
             found[name] = error
-    for properties, names in clusters.items():
-        first = topics[names[0]]
+
+    def ask(properties: tuple[tuple[str, str], ...]) -> dict[str, Offsets | TidegateError]:
+        names = clusters[properties]
         try:
-            with BrokerConnection(dict(properties), timeout_s, first.properties) as broker:
+            with BrokerConnection(dict(properties), timeout_s, topics[names[0]].properties) as broker:
                 of_topics = broker.offsets_of([topic_name(topics[name]) for name in names])
         except TidegateError as error:
             of_topics = {topic_name(topics[name]): error for name in names}
-        found |= {name: of_topics[topic_name(topics[name])] for name in names}
+        return {name: of_topics[topic_name(topics[name])] for name in names}
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for answer in pool.map(ask, clusters):
+            found |= answer
     return found
 
 
@@ -229,10 +237,10 @@ class BrokerConnection:
             mechanism = self._settings.get("sasl_mechanism")
             message = f"the Kafka broker {where} refuses the user: authentication by {mechanism} failed"
             return TidegateError("TG621", message, hint=hint)
-        reasons = [
-            (f"server {i + 1}" if self._hidden else server, self._why(server))
-            for i, server in enumerate(self._servers)
-        ]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            known = list(pool.map(self._why, self._servers))
+        names = [f"server {i + 1}" if self._hidden else server for i, server in enumerate(self._servers)]
+        reasons = list(zip(names, known, strict=True))
         said = "; ".join(f"{server}: {why or _NO_ANSWER}" for server, why in reasons)
         message = f"the Kafka broker {where} can't be reached within {self._timeout_s:g} s: {said}"
         if all(why for _, why in reasons):
