@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 #: A row counts as delivered when all replicas in sync have it, once, whatever the network does.
 _DURABLE = {"acks": "all", "enable.idempotence": "true"}
+#: A task keeps a core of others while it waits for a broker, so it waits less long than Kafka's clients do by
+#: default (two minutes); what was not delivered is delivered by the next try.
+_WAITS = {"max.block.ms": "15000", "request.timeout.ms": "15000", "delivery.timeout.ms": "30000"}
 #: Properties that say how a broker is reached.
 _ACCESS = ("security.", "sasl.", "ssl.")
 
@@ -122,9 +125,15 @@ class SparkSinkTopic:
 
     def send(self, messages: DataFrame) -> None:
         writer = map_in_arrow(messages, FirstAttempt(), MESSAGE).write.format("kafka").mode("append")
-        for key, value in (java_properties(self._options) | _DURABLE).items():
+        for key, value in producer_properties(java_properties(self._options)).items():
             writer = writer.option(f"kafka.{key}", value)
         writer.option("topic", topic_name(self._options)).save()
+
+
+def producer_properties(given: Mapping[str, str]) -> dict[str, str]:
+    """Of a sink's producers. What a sink says of how long they wait is taken as a whole: the parts have to fit."""
+    patient = {} if {*_WAITS, "linger.ms"} & given.keys() else _WAITS
+    return {**patient, **given, **_DURABLE}
 
 
 def _renamed(rows: DataFrame) -> DataFrame:
