@@ -294,3 +294,18 @@ def test_D2_D3_views_over_several_inputs_run_in_order_and_are_audited(
     verdict = audit(root, instance, "together", "windowed_equals_raw")
     assert not verdict.passed
     assert "1 missing" in (verdict.description or "")
+
+
+@pytest.mark.runner("inprocess")
+def test_X3_a_branch_launches_a_view_that_it_did_not_change_and_computes_nothing(
+    root: Path, instance: dg.DagsterInstance, opened: Callable[[Path], Session]
+) -> None:
+    run(root, instance)
+    (root / "resources").mkdir(exist_ok=True)
+    (root / "resources" / "dev.yaml").write_text("reads: local\nwarehouse: {namespace: dev}\n")
+    job = load_definitions(root, "dev").resolve_job_def("tidegate_catch_up")
+    result = job.execute_in_process(
+        instance=instance, asset_selection=[dg.AssetKey("orders_hourly")], raise_on_error=True
+    )
+    assert facts(result, "orders_hourly")["environment"].value == "local"
+    assert not opened(root).tables.exists("tidegate.dev.orders_hourly")

@@ -193,6 +193,9 @@ def _materialized(
     if isinstance(item, Sink):
         facts = soft(context.log, "facts", lambda: sink_metadata(session, item, report.sinks[0]))
         return MaterializeResult(asset_key=key, metadata=facts, data_version=_delivered(context, asset))
+    if item.name in session.foreign:
+        # A branch has the results of a view that it did not change from there.
+        return MaterializeResult(asset_key=key, metadata={"environment": session.project.env.reads})
     if isinstance(item, View):
         metadata = soft(context.log, "facts", lambda: view_metadata(session, item, report.views[0]))
     else:
