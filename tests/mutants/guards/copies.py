@@ -6,6 +6,7 @@ from __future__ import annotations
 from tests.mutants.guard import Guard
 
 _BACKUP = "tests/audit/test_backup.py"
+_ACCOUNTS = "tests/audit/test_account_files.py"
 _STORED = "tests/maintenance/test_backup.py"
 _MEMORIES = "test_R2_memories_of_a_batch_between_the_two_copies_are_in_the_copy_and_missing_ones_are_found"
 _SINKS = "tests/sinks/test_restored_sinks.py"
@@ -70,9 +71,27 @@ GUARDS: tuple[Guard, ...] = (
         "R2",
         "A memory that a log names and that is missing is found.",
         "audit/stored_files.py",
-        "        for problem in pool.map(looking.at_memory, looking.memories(table)):",
-        "        for problem in ():",
+        "beside = [*looking.memories(table), ",
+        "beside = [",
         (f"{_STORED}::{_MEMORIES}",),
+    ),
+    Guard(
+        "backup-accounts",
+        "A1",
+        "A copy has the accounts of rows that are gone, which the properties of its tables name.",
+        "audit/backup.py",
+        "        plain.update(named_by(told.location, told.properties))",
+        "        pass",
+        (f"{_ACCOUNTS}::test_A1_E9_a_copy_has_the_accounts_beside_the_data",),
+    ),
+    Guard(
+        "verify-accounts",
+        "A1",
+        "An account that a table names and that is missing is found.",
+        "audit/stored_files.py",
+        ", *named_by(table.location, table.properties)]",
+        "]",
+        (f"{_ACCOUNTS}::test_A1_E9_a_missing_account_is_found",),
     ),
     Guard(
         "backup-input",
