@@ -20,16 +20,20 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Sink, View
 
 
-def require_recomputable(context: Context, views: Iterable[View]) -> None:
-    """Raise what would stand in the way, before anything is erased: TG506 for a view whose file has another definition
-    than its results, TG543 for one of which rows are beyond their retention, and results can't be kept in their
-    place, TG542 for a sink that would need the earlier version, which is removed (E6)."""
+def require_staying(context: Context, views: Iterable[View], recompute: bool, begins: bool) -> None:
+    """Raise what would stand in the way with views whose rows stay, before anything is erased: TG506 for one whose
+    results are not of its definition, since they may show what it does not; and if they are recomputed, TG543 for one
+    of which rows are beyond their retention, and results can't be kept in their place, TG542 for a sink that would need
+    the earlier version, which is removed (E6). `begins`: the erasure was not interrupted."""
     for view in views:
         table = context.tables.open(context.identifier(view.name), context.project.owner)
-        same_view(context, view, table)
-        past_of(context, view, table, {}, None)
-        for sink in context.catalog.sinks.of(view.name):
-            _require_sink(sink)
+        # (One that was interrupted may have recomputed what the view reads, and then recomputes the view.)
+        if begins or not recompute or stale_below(context, table, table.current()) is None:
+            same_view(context, view, table)
+        if recompute and begins:
+            past_of(context, view, table, {}, None)
+            for sink in context.catalog.sinks.of(view.name):
+                _require_sink(sink)
 
 
 def _require_sink(sink: Sink) -> None:

@@ -1,5 +1,5 @@
-"""What must not be broken where everything is copied and restored (R2), and where a definition changes beside live mode
-(E7)."""
+"""What must not be broken where everything is copied and restored (R2), where rows are erased (E9), and where a
+definition changes beside live mode (E7)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from tests.mutants.guard import Guard
 
 _BACKUP = "tests/audit/test_backup.py"
 _ACCOUNTS = "tests/audit/test_account_files.py"
+_STAYING = "tests/maintenance/test_erase_staying.py"
 _STORED = "tests/maintenance/test_backup.py"
 _MEMORIES = "test_R2_memories_of_a_batch_between_the_two_copies_are_in_the_copy_and_missing_ones_are_found"
 _SINKS = "tests/sinks/test_restored_sinks.py"
@@ -110,6 +111,15 @@ GUARDS: tuple[Guard, ...] = (
         "        _require_no_erasure(self._warehouse)",
         "        pass",
         (f"{_BACKUP}::test_TG573_nothing_is_copied_while_an_erasure_is_not_finished",),
+    ),
+    Guard(
+        "erase-by-what-is-stored",
+        "E9",
+        "Nothing is erased while results that stay are of another definition than their view.",
+        "maintenance/erase_recompute.py",
+        "            same_view(context, view, table)",
+        "            pass",
+        (f"{_STAYING}::test_E9_stored_rows_are_looked_at_by_the_definition_that_they_have",),
     ),
     Guard(
         "sink-stays-refused",
