@@ -3,6 +3,8 @@ nothing of the person."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from tests.conftest import Workbench
@@ -11,6 +13,7 @@ from tests.maintenance.test_erase_views import HOURS, TOTALS
 from tidegate.errors import TidegateError
 from tidegate.maintenance.erasing import ErasingFile
 from tidegate.session.session import Session
+from tidegate.store.status import read_status
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.amend.rollback import rollback
 
@@ -23,8 +26,8 @@ ABOVE = "SELECT window_end, n FROM days"
 OTHER = f"SELECT window_end, count(id) AS n {HOURS} GROUP BY window_end"
 
 
-def opened(workbench: Workbench, query: str) -> Session:
-    define(workbench.root, TOTALS, f"CREATE MATERIALIZED VIEW w AS {query} EMIT ON WINDOW CLOSE;")
+def opened(workbench: Workbench, query: str, sink: str = "") -> Session:
+    define(workbench.root, TOTALS, f"CREATE MATERIALIZED VIEW w AS {query} EMIT ON WINDOW CLOSE;", sink)
     session = workbench.session()
     session.confirm = lambda text: True
     return session
@@ -74,3 +77,36 @@ def test_R2_E9_an_erasure_that_a_view_would_stop_is_not_begun(workbench: Workben
     refused(session, "TG506")
     rebuild(session)
     assert erased(session, keep_aggregates=True).rows == 15
+
+
+@pytest.mark.parametrize(
+    ("options", "needs"),
+    [
+        ("connector = 'filesystem', path = 'out', on_change = 'from_frontier'", True),
+        ("connector = 'filesystem', path = 'out'", True),
+        ("connector = 'filesystem', path = 'out', on_change = 'replay'", False),
+    ],
+)
+def test_E6_E9_a_sink_keeps_the_version_from_which_it_goes_over(
+    workbench: Workbench, options: str, needs: bool
+) -> None:
+    sink = f"CREATE SINK s FROM w WITH ({options}) FORMAT PLAIN ENCODE JSON;"
+    arrive(workbench.root, 1, 2)
+    opened(workbench, COUNTS, sink).run()
+    arrive(workbench.root, 3)
+    # (Without sinks: the rows of the third day are in both versions, and not delivered.)
+    opened(workbench, COUNTS, sink).run(["orders", "totals", "w"])
+    rebuild(session := opened(workbench, OTHER, sink))
+    if needs:
+        assert "tidegate run s" in str(refused(session, "TG542").hint)
+        with pytest.raises(TidegateError, match="TG542") if "on_change" not in options else nullcontext():
+            session.run(["s"])
+        if "on_change" not in options:
+            sink = sink.replace("WITH (", "WITH (on_change = 'from_frontier', ")
+        session = opened(workbench, OTHER, sink)
+        session.run(["s"])
+    assert erased(session, keep_aggregates=True).rows == 15
+    arrive(workbench.root, 4)
+    session.run()
+    [status] = read_status(session.project, ["s"]).sinks
+    assert (status.current, status.waiting) == (True, 0)

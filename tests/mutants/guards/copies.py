@@ -122,6 +122,15 @@ GUARDS: tuple[Guard, ...] = (
         (f"{_STAYING}::test_E9_stored_rows_are_looked_at_by_the_definition_that_they_have",),
     ),
     Guard(
+        "erase-under-a-sink",
+        "E6",
+        "An erasure removes no version from which a sink has yet to go over.",
+        "maintenance/erase_recompute.py",
+        "            if found is not None and number_of(found[0].table, table.uuid) in kept:",
+        "            if False:",
+        (f"{_STAYING}::test_E6_E9_a_sink_keeps_the_version_from_which_it_goes_over",),
+    ),
+    Guard(
         "sink-stays-refused",
         "R2",
         "A sink that was refused after a restore is refused also when commits that would tell have expired.",
