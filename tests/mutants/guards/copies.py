@@ -131,6 +131,15 @@ GUARDS: tuple[Guard, ...] = (
         (f"{_STAYING}::test_E6_E9_a_sink_keeps_the_version_from_which_it_goes_over",),
     ),
     Guard(
+        "promote-of-an-earlier-query",
+        "E5",
+        "What a branch has kept of its earlier query does not become production's.",
+        "views/versions/past.py",
+        "    table.begin_with(_finished(context, table.view, finished, finished.after), _said(finished))",
+        "    table.begin_with(_finished(context, table.view, finished, None), _said(finished))",
+        ("tests/views/test_promote.py::test_R5_E5_what_a_branch_has_kept_of_its_earlier_query_is_not_taken",),
+    ),
+    Guard(
         "sink-stays-refused",
         "R2",
         "A sink that was refused after a restore is refused also when commits that would tell have expired.",
