@@ -195,7 +195,8 @@ RUNNING: dict[str, tuple[str, str]] = {
             "After a restore, restore the folder of the sink from the same [backup](backup.md). "
             "If the view has a new version, write `on_change = 'from_frontier'` or `'replay'`. Otherwise DROP the sink "
             "and CREATE it again: with a new place, to deliver everything, or with `snapshot = 'false'`, to deliver "
-            "only new rows."
+            "only new rows. Before an [erasure](erasure.md), run a sink that has not gone over to the current version of "
+            "its view yet."
         ),
     ),
     "TG543": (

@@ -53,7 +53,8 @@ SQL: dict[str, tuple[str, str]] = {
         "",
     ),
     "TG204": (
-        "Sources, tables, views and sinks share one set of names, and the case of letters does not matter.",
+        "Sources, tables, views and sinks share one set of names, and the case of letters does not matter. "
+        "`ALTER … ADD COLUMN` in a file may not use the name of a column that an earlier `ALTER` drops or renames.",
         "",
     ),
     "TG205": (

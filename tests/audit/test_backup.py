@@ -37,6 +37,14 @@ CREATE SINK s FROM v WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN 
 CATALOG = {"type": "jdbc", "uri": "jdbc:sqlite:.tidegate/warehouse/catalog.db"}
 
 
+def catalog_of(warehouse: Path) -> None:
+    """A new catalog in SQLite, which names the newest metadata of the tables that are there."""
+    sqlite_catalog.prepare(file := warehouse / "catalog.db")
+    for folder in sorted((warehouse / "main").glob("*/metadata")):
+        newest = max(folder.glob("*.metadata.json"), key=lambda one: int(one.name[1:].partition(".")[0]))
+        sqlite_catalog.register(file, "main", folder.parent.name, f"file:{newest}", lambda where: True)
+
+
 class Shop:
     """Tables that a run without a JVM makes in a folder, and a catalog in SQLite that names the newest of them."""
 
@@ -65,12 +73,7 @@ class Shop:
             self.session.execute(
                 f"INSERT INTO t VALUES (1, '2026-01-01 10:{minute:02}:00'), (2, NULL); FLUSH"
             )
-        file = self.warehouse / "catalog.db"
-        sqlite_catalog.prepare(file)
-        for name in ("t", "v"):
-            folder = self.warehouse / "main" / name / "metadata"
-            newest = max(folder.glob("*.metadata.json"), key=lambda one: int(one.name[1:].partition(".")[0]))
-            sqlite_catalog.register(file, "main", name, f"file:{newest}", lambda where: True)
+        catalog_of(self.warehouse)
 
     def back_up(self) -> Backup:
         return back_up(self.project, self.target)

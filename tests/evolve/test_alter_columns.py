@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from tests.conftest import Workbench
@@ -118,6 +120,30 @@ def test_E1_in_a_file_it_changes_the_log_at_the_next_run(workbench: Workbench) -
         Project.load(workbench.root).catalog()
     assert caught.value.code == "TG204"
     assert "another one" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        (("DROP id", "ADD ID INT"), True),
+        (("RENAME id TO b", "DROP b", "ADD id INT"), True),
+        (("RENAME id TO b", "DROP b", "ADD b INT"), True),
+        (("RENAME id TO b", "RENAME b TO c", "ADD id INT"), True),
+        (("RENAME id TO b", "RENAME b TO c", "DROP c", "ADD b INT"), True),
+        (("DROP amount", "ADD price INT"), True),
+        (("RENAME id TO b", "ADD id INT"), False),
+        (("RENAME id TO b", "RENAME b TO id", "ADD b INT"), False),
+        (("DROP id", "ADD b INT"), False),
+    ],
+)
+def test_E2_a_column_with_a_name_that_another_one_has_had_is_refused(
+    changes: tuple[str, ...], refused: bool
+) -> None:
+    """If all of it is deployed at once, the stored column of this name would be taken for the new one."""
+    plain = WRITTEN.replace("  double DOUBLE AS amount * 2,\n", "")
+    text = ";\n".join([plain, *(f"ALTER TABLE t {change}" for change in changes)])
+    with pytest.raises(TidegateError, match=r"TG204.*of this name") if refused else nullcontext():
+        load_catalog([("t.sql", text)])
 
 
 def test_TG520_a_statement_does_not_change_what_a_file_defines(workbench: Workbench) -> None:

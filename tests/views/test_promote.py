@@ -253,6 +253,35 @@ def test_R5_E5_a_promotion_keeps_what_nobody_can_compute(opened: Callable[..., S
         promote(opened("local", other), dev.project, ["v"])
 
 
+@pytest.mark.parametrize("is_made", [False, True])
+def test_R5_E5_what_a_branch_has_kept_of_its_earlier_query_is_not_taken(
+    opened: Callable[..., Session], is_made: bool
+) -> None:
+    """Production has never had that query, and has no result of this view yet."""
+    counts = NEW.replace("sum(n) AS x", "count(*) AS x").replace("VIEW v ", "VIEW w ")
+    sums = counts.replace("count(*) AS x", "sum(n) AS x")
+    opened("dev", OLD + counts).run(["w"])
+    maintain(opened("local", OLD), "t", Policy(retention=86_400, keep_snapshots=86_400 * 365, settle=0))
+    dev = opened("dev", OLD + sums)
+    rebuild(dev, ["w"])
+    [status] = read_status(dev.project, ["w"]).views
+    assert status.valid_from == "2026-01-02 01:00:00"
+    production = opened("local", OLD + sums)
+    if is_made:
+        view = production.catalog.get("w")
+        assert isinstance(view, View)
+        ViewTable(production, view)
+    promote(production, dev.project, ["w"])
+    found = rows(opened("local", OLD + sums), "w")
+    assert found == [row for row in rows(dev, "w") if row[0] > datetime(2026, 1, 2)] != []
+    assert audit_view(production, "w").ok
+    # It is what production computes itself.
+    production.execute("DROP MATERIALIZED VIEW w")
+    anew = opened("local", OLD + sums)
+    anew.run(["w"])
+    assert rows(anew, "w") == found
+
+
 def test_the_command_names_the_branch(
     opened: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,9 +2,9 @@
 
 The catalog names the newest metadata of every table, these name all files of the table, and no file is ever changed. So
 a copy of the catalog's file is the moment, and all that it names is copied after it, with the memories of partitions
-that its logs' newest commits name. What else is kept beside the tables (plans, positions of sinks) is copied before it:
-a run makes up for a plan or position that is older than the tables; with a newer position it would leave rows out. What
-an erasure has to finish must not be older, so none may be under way.
+that its logs' newest commits name, and the accounts of rows that are gone. What else is kept beside the tables (plans,
+positions of sinks) is copied before it: a run makes up for a plan or position that is older than the tables; with a
+newer position it would leave rows out. What an erasure has to finish must not be older, so none may be under way.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyarrow.fs import LocalFileSystem
 
+from tidegate.audit.account_files import named_by
 from tidegate.audit.backup_place import CopyPlace, files_below, require_outside
 from tidegate.audit.memory_files import FOLDER as MEMORIES
 from tidegate.audit.memory_files import PROGRESS, named_in
@@ -212,6 +213,7 @@ class _Copy:
         )
         told = static.metadata
         plain = {one.statistics_path for one in (*told.statistics, *told.partition_statistics)}
+        plain.update(named_by(told.location, told.properties))
         files = self._reading()
         for snapshot in told.snapshots:
             self._copied(snapshot.manifest_list)

@@ -2,7 +2,8 @@
 
 Nobody notices that a copy of a warehouse lacks a file until a query or a run needs it. Here every file that a snapshot
 names is looked at: whether it is there, as long as Iceberg says, and whether its Parquet footer says as many rows; and
-whether a log has the memories of its partitions, without which its next batch can't be judged.
+whether a log has the memories of its partitions, without which its next batch can't be judged, and each table the
+accounts of its rows that are gone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from tidegate.audit.account_files import named_by
 from tidegate.audit.memory_files import PROGRESS, named_in
 from tidegate.errors import TidegateError
 from tidegate.project.disk import trouble
@@ -136,7 +138,8 @@ def _looked_at(storage: Storage, table: CommittedTable) -> VerifiedTable:
             for problem in pool.map(looking.at_file, files):
                 if problem is not None:
                     found.add(problem)
-        for problem in pool.map(looking.at_memory, looking.memories(table)):
+        beside = [*looking.memories(table), *named_by(table.location, table.properties)]
+        for problem in pool.map(looking.at_beside, beside):
             if problem is not None:
                 found.add(problem)
     return found
@@ -217,7 +220,7 @@ class _Looking:
             _unreadable(progress, error)
             return []
 
-    def at_memory(self, uri: str) -> FileProblem | None:
+    def at_beside(self, uri: str) -> FileProblem | None:
         """Whether it is there, and whole."""
         try:
             self._rows(uri)

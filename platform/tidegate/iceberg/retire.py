@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 OUTCOMES = ("on_time", "late", "rejected")
 #: Table properties beside RETAINED_FROM: the file of the counts; rows that went in all.
 ACCOUNTS, ROWS = "tidegate.retired", "tidegate.retired-rows"
-_FOLDER = "retired"
+FOLDER = "retired"
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def retired(table: Described, storage: Storage) -> Retired:
     before, name = table.property(RETAINED_FROM), table.property(ACCOUNTS)
     found = {}
     if name is not None:
-        filesystem, path = storage.filesystem(f"{table.location}/{_FOLDER}/{name}")
+        filesystem, path = storage.filesystem(f"{table.location}/{FOLDER}/{name}")
         with open_file(filesystem, path) as file:
             rows = file.read(use_threads=False).to_pylist()
         for row in rows:
@@ -205,7 +205,7 @@ def _count(
 
 def _write(storage: Storage, table: StoredTable, partitions: Mapping[str, Gone], now: float) -> str:
     """The counts as a file beside the data; its name."""
-    filesystem, folder = storage.filesystem(f"{table.location}/{_FOLDER}")
+    filesystem, folder = storage.filesystem(f"{table.location}/{FOLDER}")
     make_folder(filesystem, folder)
     name = f"{int(now * 1000):015d}-{uuid.uuid4().hex[:12]}.parquet"
     columns: dict[str, Any] = {"partition": list(partitions)}
@@ -218,7 +218,7 @@ def _forget(storage: Storage, table: StoredTable) -> None:
     """Remove counts that are superseded, but for the newest few: somebody may be reading those of just now."""
     import pyarrow.fs as pafs
 
-    filesystem, folder = storage.filesystem(f"{table.location}/{_FOLDER}")
+    filesystem, folder = storage.filesystem(f"{table.location}/{FOLDER}")
     names = sorted(f.base_name for f in filesystem.get_file_info(pafs.FileSelector(folder)))
     for name in names[:-3]:
         if name != table.property(ACCOUNTS):

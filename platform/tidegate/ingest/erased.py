@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Table properties: the file of the record; rows that were erased in all.
 RECORD, ROWS = "tidegate.erased", "tidegate.erased-rows"
-_FOLDER = "erased"
+FOLDER = "erased"
 _COUNTS = ("on_time", "late", "rejected", "offsets", "without_time")
 _SCHEMA = pa.schema(
     [
@@ -84,7 +84,7 @@ def erased(table: Described, storage: Storage) -> Erased:
     name = table.property(RECORD)
     if name is None:
         return Erased()
-    filesystem, path = storage.filesystem(f"{table.location}/{_FOLDER}/{name}")
+    filesystem, path = storage.filesystem(f"{table.location}/{FOLDER}/{name}")
     with open_file(filesystem, path) as file:
         rows = file.read(use_threads=False).to_pylist()
     return Erased.of(
@@ -109,7 +109,7 @@ def recorded(storage: Storage, table: StoredTable, entries: Iterable[ErasedRows]
         for name in ("erasure", "at", "by", "partition", "hour")
     }
     columns |= {name: [getattr(one.gone, name) for one in every.entries] for name in _COUNTS}
-    filesystem, folder = storage.filesystem(f"{table.location}/{_FOLDER}")
+    filesystem, folder = storage.filesystem(f"{table.location}/{FOLDER}")
     make_folder(filesystem, folder)
     name = f"{uuid.uuid4().hex}.parquet"
     pq.write_table(pa.table(columns, schema=_SCHEMA), f"{folder}/{name}", filesystem=filesystem)
@@ -119,7 +119,7 @@ def recorded(storage: Storage, table: StoredTable, entries: Iterable[ErasedRows]
 def forget_superseded(storage: Storage, table: StoredTable, names: Collection[str | None]) -> None:
     """Remove all records but these, when a commit names the newest of them. (Somebody may be reading the one before
     it.)"""
-    filesystem, folder = storage.filesystem(f"{table.location}/{_FOLDER}")
+    filesystem, folder = storage.filesystem(f"{table.location}/{FOLDER}")
     for info in filesystem.get_file_info(pafs.FileSelector(folder, allow_not_found=True)):
         if info.is_file and info.base_name not in names:
             filesystem.delete_file(info.path)

@@ -22,7 +22,7 @@ from tidegate.ingest.erased import erased
 from tidegate.ingest.ingest import StoredLog
 from tidegate.maintenance.erase_log import FoundRows, LogErasure
 from tidegate.maintenance.erase_reach import left_to_others, require_reach
-from tidegate.maintenance.erase_recompute import recomputed, require_recomputable
+from tidegate.maintenance.erase_recompute import recomputed, require_staying
 from tidegate.maintenance.erase_state import StateErasure
 from tidegate.maintenance.erase_views import ViewErasure, mark_windows
 from tidegate.maintenance.erasing import Erasing, ErasingFile, asking
@@ -111,8 +111,8 @@ def erase(
     as it begins.
     Raises TG509 for what is neither, TG512 if it has no log, TG1xx and TG2xx for what is no condition, TG404 for an
     empty text, TG571 if not everything can be reached, TG572 if nobody agrees, TG573 for another erasure than the one
-    that was interrupted, TG506 and TG543 for a view that can't be recomputed, TG508 if another process writes one of
-    the tables, TG502 if one has a newer commit than the one that was looked at.
+    that was interrupted, TG506 and TG543 as `require_staying`, TG508 if another process writes one of the tables, TG502
+    if one has a newer commit than the one that was looked at.
     """
     started = time.monotonic()
     relation = context.relation(name)
@@ -133,8 +133,7 @@ def erase(
         else:
             texts, keep, again = begun.raw, begun.keep, begun.recompute
         work = _SourceErasure(context, relation, condition, texts, keep, again, notify)
-        if again and begun is None:
-            require_recomputable(context, work.staying)
+        require_staying(context, work.staying, again, begins=begun is None)
         if dry_run:
             work.look()
         else:

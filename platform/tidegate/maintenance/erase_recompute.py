@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
+from tidegate.plan.versions import kept_versions, number_of
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
+from tidegate.store.positions import read_position
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.definition import same_view, stale_below
 from tidegate.views.revisions.erased_windows import marked
@@ -20,35 +22,47 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Sink, View
 
 
-def require_recomputable(context: Context, views: Iterable[View]) -> None:
-    """Raise what would stand in the way, before anything is erased: TG506 for a view whose file has another definition
-    than its results, TG543 for one of which rows are beyond their retention, and results can't be kept in their
-    place, TG542 for a sink that would need the earlier version, which is removed (E6)."""
+def require_staying(context: Context, views: Iterable[View], recompute: bool, begins: bool) -> None:
+    """Raise what would stand in the way with views whose rows stay, before anything is erased: TG506 for one whose
+    results are not of its definition, since they may show what it does not; TG542 for a sink that needs an earlier
+    version, which is removed, or the present one, if it is recomputed (E6); and then TG543 for a view of which rows are
+    beyond their retention, and results can't be kept in their place. `begins`: the erasure was not interrupted."""
     for view in views:
         table = context.tables.open(context.identifier(view.name), context.project.owner)
-        same_view(context, view, table)
-        past_of(context, view, table, {}, None)
-        for sink in context.catalog.sinks.of(view.name):
-            _require_sink(sink)
+        # (One that was interrupted may have recomputed what the view reads, and then recomputes the view.)
+        if begins or not recompute or stale_below(context, table, table.current()) is None:
+            same_view(context, view, table)
+        if recompute and begins:
+            past_of(context, view, table, {}, None)
+        kept = {one.number for one in kept_versions(table.properties())}
+        for sink in filter(_needs_earlier, context.catalog.sinks.of(view.name)):
+            found = read_position(context.project.storage, sink)
+            if recompute and begins:
+                new_place = "DROP the sink, and CREATE it again with a new place"
+                replay = "on_change = 'replay' delivers all rows of the new version"
+                what = (
+                    f'delivers "{view.name}", and can\'t continue with recomputed results, because the earlier '
+                    "version is removed; nothing was erased"
+                )
+                hint = new_place if sink.connector.upserts else replay
+                raise _refused(sink, what, f"{hint}; or --keep-aggregates")
+            if found is not None and number_of(found[0].table, table.uuid) in kept:
+                what = (
+                    f'has not gone over to the current version of "{view.name}" yet, and needs the earlier version '
+                    "for that, which an erasure removes"
+                )
+                raise _refused(sink, what, f"tidegate run {sink.name} first")
 
 
-def _require_sink(sink: Sink) -> None:
-    """Raise TG542 for one that would need the earlier version (`sinks.changed.require_way`)."""
-    options, hint = sink.connector, "on_change = 'replay' delivers all rows of the new version"
-    needs = options.on_change != "replay"
-    if options.upserts:
-        needs, hint = (
-            isinstance(options, KafkaSinkOptions),
-            "DROP the sink, and CREATE it again with a new place",
-        )
-    if needs:
-        raise TidegateError(
-            "TG542",
-            f'"{sink.name}" delivers "{sink.upstream}", and can\'t continue with recomputed results, because the '
-            "earlier version is removed; nothing was erased",
-            hint=f"{hint}; or --keep-aggregates",
-            location=sink.location,
-        )
+def _needs_earlier(sink: Sink) -> bool:
+    """Whether a sink goes over to a new version only from the one that it has delivered
+    (`sinks.changed.require_way`)."""
+    options = sink.connector
+    return isinstance(options, KafkaSinkOptions) if options.upserts else options.on_change != "replay"
+
+
+def _refused(sink: Sink, what: str, hint: str) -> TidegateError:
+    return TidegateError("TG542", f'"{sink.name}" {what}', hint=hint, location=sink.location)
 
 
 def recomputed(

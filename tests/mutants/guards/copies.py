@@ -1,11 +1,13 @@
-"""What must not be broken where everything is copied and restored (R2), and where a definition changes beside live mode
-(E7)."""
+"""What must not be broken where everything is copied and restored (R2), where rows are erased (E9), and where a
+definition changes beside live mode (E7)."""
 
 from __future__ import annotations
 
 from tests.mutants.guard import Guard
 
 _BACKUP = "tests/audit/test_backup.py"
+_ACCOUNTS = "tests/audit/test_account_files.py"
+_STAYING = "tests/maintenance/test_erase_staying.py"
 _STORED = "tests/maintenance/test_backup.py"
 _MEMORIES = "test_R2_memories_of_a_batch_between_the_two_copies_are_in_the_copy_and_missing_ones_are_found"
 _SINKS = "tests/sinks/test_restored_sinks.py"
@@ -70,9 +72,27 @@ GUARDS: tuple[Guard, ...] = (
         "R2",
         "A memory that a log names and that is missing is found.",
         "audit/stored_files.py",
-        "        for problem in pool.map(looking.at_memory, looking.memories(table)):",
-        "        for problem in ():",
+        "beside = [*looking.memories(table), ",
+        "beside = [",
         (f"{_STORED}::{_MEMORIES}",),
+    ),
+    Guard(
+        "backup-accounts",
+        "A1",
+        "A copy has the accounts of rows that are gone, which the properties of its tables name.",
+        "audit/backup.py",
+        "        plain.update(named_by(told.location, told.properties))",
+        "        pass",
+        (f"{_ACCOUNTS}::test_A1_E9_a_copy_has_the_accounts_beside_the_data",),
+    ),
+    Guard(
+        "verify-accounts",
+        "A1",
+        "An account that a table names and that is missing is found.",
+        "audit/stored_files.py",
+        ", *named_by(table.location, table.properties)]",
+        "]",
+        (f"{_ACCOUNTS}::test_A1_E9_a_missing_account_is_found",),
     ),
     Guard(
         "backup-input",
@@ -91,6 +111,33 @@ GUARDS: tuple[Guard, ...] = (
         "        _require_no_erasure(self._warehouse)",
         "        pass",
         (f"{_BACKUP}::test_TG573_nothing_is_copied_while_an_erasure_is_not_finished",),
+    ),
+    Guard(
+        "erase-by-what-is-stored",
+        "E9",
+        "Nothing is erased while results that stay are of another definition than their view.",
+        "maintenance/erase_recompute.py",
+        "            same_view(context, view, table)",
+        "            pass",
+        (f"{_STAYING}::test_E9_stored_rows_are_looked_at_by_the_definition_that_they_have",),
+    ),
+    Guard(
+        "erase-under-a-sink",
+        "E6",
+        "An erasure removes no version from which a sink has yet to go over.",
+        "maintenance/erase_recompute.py",
+        "            if found is not None and number_of(found[0].table, table.uuid) in kept:",
+        "            if False:",
+        (f"{_STAYING}::test_E6_E9_a_sink_keeps_the_version_from_which_it_goes_over",),
+    ),
+    Guard(
+        "promote-of-an-earlier-query",
+        "E5",
+        "What a branch has kept of its earlier query does not become production's.",
+        "views/versions/past.py",
+        "    table.begin_with(_finished(context, table.view, finished, finished.after), _said(finished))",
+        "    table.begin_with(_finished(context, table.view, finished, None), _said(finished))",
+        ("tests/views/test_promote.py::test_R5_E5_what_a_branch_has_kept_of_its_earlier_query_is_not_taken",),
     ),
     Guard(
         "sink-stays-refused",

@@ -15,6 +15,18 @@ _BOUNDED = f"{_FIELDS}::test_E2_only_so_many_columns_are_taken_in_and_none_that_
 
 GUARDS: tuple[Guard, ...] = (
     Guard(
+        "added-under-an-earlier-name",
+        "E2",
+        "A column that is added in a file is not taken for one that was renamed before it was dropped.",
+        "sql/statements/analysis.py",
+        "names = [column.renamed_from, ",
+        "names = [None, ",
+        (
+            "tests/evolve/test_alter_columns.py"
+            "::test_E2_a_column_with_a_name_that_another_one_has_had_is_refused",
+        ),
+    ),
+    Guard(
         "taken-in-undeclared",
         "E1",
         "A column that is taken in is no change of the definition.",

@@ -116,9 +116,9 @@ def load_catalog(
 
 
 def _alter_columns(read: Definitions, catalog: Catalog, problems: Problems) -> None:
-    """ALTER of columns in files, in their order. Raises TG204 for a column that an earlier one has dropped: as the
-    text stands, nobody can tell it from the one that was there (E2)."""
-    dropped: set[tuple[str, str]] = set()
+    """ALTER of columns in files, in their order. Raises TG204 for a column with a name that a column has had before,
+    which an earlier ALTER has dropped or renamed again: as the text stands, nobody can tell the two (E2)."""
+    gone: set[tuple[str, str]] = set()
     for text, syntax in read.alters:
         if syntax.name.text.casefold() in problems.broken:
             continue
@@ -128,13 +128,16 @@ def _alter_columns(read: Definitions, catalog: Catalog, problems: Problems) -> N
         if relation is None:
             continue
         with problems.caught(relation.name):
-            one = relation.name, syntax.column.text.casefold()
-            if syntax.action == "add" and one in dropped:
-                message = f'column "{syntax.column.text}" is dropped and added again'
-                hint = "remove the column, run, and then add it: the new column is another one (E2)"
+            name = syntax.column.text
+            if syntax.action == "add" and (relation.name, name.casefold()) in gone:
+                message = f'column "{name}" is added, and an earlier ALTER drops or renames one of this name'
+                hint = "write the earlier changes into CREATE, run, and then add the column: it is another one (E2)"
                 raise error("TG204", message, text.at(syntax.column.span), hint)
-            if syntax.action == "drop":
-                dropped.add(one)
+            column = relation.column(name)
+            if column is not None and syntax.action in ("drop", "rename"):
+                # (The definition of a renamed column says what it was called, until it is renamed again.)
+                names = [column.renamed_from, name if syntax.action == "drop" else None]
+                gone |= {(relation.name, one.casefold()) for one in names if one is not None}
             catalog.replace(analyse_alter_column(text, syntax, relation, catalog).relation)
 
 

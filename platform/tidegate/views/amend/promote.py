@@ -21,7 +21,7 @@ from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.gaps import RETAINED_FROM, gaps
 from tidegate.plan.resets import Beyond
 from tidegate.plan.stages import rebuild_stages
-from tidegate.plan.versions import current_version, tag_of
+from tidegate.plan.versions import VALID_FROM, current_version, tag_of
 from tidegate.plan.view_stages import KeepStage
 from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import CATALOG
@@ -108,7 +108,8 @@ def finished(context: Context, view: View, branch: Project) -> FinishedRows | st
         log = context.opened(name)
         if log is None or not _has_read(log, inputs.get(name)):
             return f'the snapshot of "{name}" that the branch has read has expired, or is of another log'
-    return FinishedRows(identifier, now)
+    kept = properties.get(VALID_FROM)
+    return FinishedRows(identifier, now, None if kept is None else int(kept) - 1)
 
 
 def _has_read(log: StoredTable, entry: Mapping[str, int | None] | None) -> bool:

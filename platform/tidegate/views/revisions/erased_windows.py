@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: Beside the bounds of a marked window: how many rows of it were erased.
 ERASED = inner("erased")
-_FOLDER = "erased"
+FOLDER = "erased"
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _marked(context: Context, table: StoredTable, text: str | None, life: str) -
     facts = json.loads(text or "{}")
     if facts.get("of") != life:
         return []
-    filesystem, path = context.project.storage.filesystem(f"{table.location}/{_FOLDER}/{facts['file']}")
+    filesystem, path = context.project.storage.filesystem(f"{table.location}/{FOLDER}/{facts['file']}")
     with open_file(filesystem, path) as file:
         rows = file.read(use_threads=False).to_pylist()
     return [MarkedWindow(*(row[f.name] for f in fields(MarkedWindow))) for row in rows]
@@ -100,7 +100,7 @@ def marks_of_past(
 
 def _written(context: Context, table: StoredTable, windows: Iterable[MarkedWindow]) -> str:
     """The name of a new file with these marks."""
-    filesystem, folder = context.project.storage.filesystem(f"{table.location}/{_FOLDER}")
+    filesystem, folder = context.project.storage.filesystem(f"{table.location}/{FOLDER}")
     make_folder(filesystem, folder)
     name = f"windows-{uuid.uuid4().hex}.parquet"
     kinds = {f.name: pa.string() if f.name == "erasure" else pa.int64() for f in fields(MarkedWindow)}

@@ -80,10 +80,13 @@ def past_of(
 
 @dataclass(frozen=True)
 class FinishedRows:
-    """Final rows of the very definition that another table has, as of a snapshot of it (`views/amend/promote.py`)."""
+    """Final rows of the very definition that another table has, as of a snapshot of it (`views/amend/promote.py`).
+    `after`: those that end up to this tick are of an earlier definition, which that table has kept; None: there are
+    none."""
 
     identifier: str
     at: Snapshot
+    after: int | None = None
 
     @property
     def frontier(self) -> int:
@@ -148,8 +151,8 @@ def _facts(
 
 
 def begin_with(context: Context, table: ViewTable, finished: FinishedRows) -> None:
-    """Let a table without rows begin with `finished` ones."""
-    table.begin_with(_finished(context, table.view, finished, None), _said(finished))
+    """Let a table without rows begin with `finished` ones of its definition."""
+    table.begin_with(_finished(context, table.view, finished, finished.after), _said(finished))
 
 
 def _said(finished: FinishedRows) -> dict[str, str]:
