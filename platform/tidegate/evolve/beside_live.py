@@ -89,20 +89,22 @@ def replacing(context: Context, views: Iterable[str]) -> Iterator[None]:
 def left_by_live(
     context: Context, changes: Sequence[PlannedChange], notify: Callable[[str], None]
 ) -> list[PlannedChange]:
-    """Of changes that replace no results, those that live mode does not make. What it runs follows what is stored by
-    itself; where it writes a log that changes, it is asked to take up the definitions in the files, and the change is
-    waited for. Raises TG709 if it refuses them, TG710 if it does not answer."""
-    live = [one for one in _running(context) if is_here(one)]
-    logs = [one for one in changes if one.effect == "in place" and one.kind not in ("view", "sink")]
-    asked = [record for record in live if any(_has(record, one.name) for one in logs)]
-    if asked:
-        live = ask_to_reload(context.project.state_dir, context.project.env_name, asked, _READ_SECONDS)
+    """Of changes that replace no results, those that live mode does not make. If it keeps any of them up to date, it is
+    asked first to take up the definitions in the files: a sink, for example, delivers a new version of its view by the
+    definition that live mode goes by. Where live mode writes a log that changes, that is waited for. Raises TG709 if it
+    refuses the definitions, TG710 if it does not answer."""
+    live = [
+        one for one in _running(context) if is_here(one) and any(_has(one, change.name) for change in changes)
+    ]
+    if live:
+        live = ask_to_reload(context.project.state_dir, context.project.env_name, live, _READ_SECONDS)
         if refusals := [text_of(one.refused.error) for one in live if one.refused is not None]:
             raise TidegateError(
                 "TG709",
                 f"live mode does not take up the definitions, so nothing is applied:\n{refusals[0]}",
                 hint="undo the change; or stop live mode, and apply it then",
             )
+    logs = [one for one in changes if one.effect == "in place" and one.kind not in ("view", "sink")]
     own = [one for one in changes if any(_has(record, one.name) for record in live)]
     for one in [one for one in own if one in logs]:
         relation = context.catalog.get(one.name)

@@ -9,6 +9,7 @@ _BACKUP = "tests/audit/test_backup.py"
 _STORED = "tests/maintenance/test_backup.py"
 _MEMORIES = "test_R2_memories_of_a_batch_between_the_two_copies_are_in_the_copy_and_missing_ones_are_found"
 _SINKS = "tests/sinks/test_restored_sinks.py"
+_APPLY = "tests/session/test_apply_beside_live.py"
 _ALTER = "tests/session/test_alter_beside_live.py"
 GUARDS: tuple[Guard, ...] = (
     Guard(
@@ -127,5 +128,23 @@ GUARDS: tuple[Guard, ...] = (
         '        if error.code == "TG709" and _content(file) == wrote:',
         '        if error.code == "TG709":',
         (f"{_ALTER}::test_E7_another_definition_that_is_there_by_then_stays",),
+    ),
+    Guard(
+        "apply-asks-for-sinks",
+        "E6",
+        "Live mode has taken up a sink before a new version of what it delivers is swapped.",
+        "evolve/beside_live.py",
+        "is_here(one) and any(_has(one, change.name) for change in changes)",
+        "is_here(one) and any(_has(one, change.name) for change in changes if change.kind != 'sink')",
+        (f"{_APPLY}::test_E6_a_sink_is_changed_before_the_version_that_it_delivers_is_swapped",),
+    ),
+    Guard(
+        "sink-by-its-newest-definition",
+        "E6",
+        "A sink goes over to a new version of its view only by its newest definition.",
+        "sinks/deliver.py",
+        "            require_newest(context, sink)",
+        "            pass",
+        (f"{_APPLY}::test_E6_a_sink_goes_over_to_a_new_version_only_by_its_newest_definition",),
     ),
 )

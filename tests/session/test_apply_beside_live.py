@@ -1,0 +1,118 @@
+"""`tidegate apply` beside live mode: what that makes of the plan, it has taken up before results are swapped (E1, E6).
+
+Live mode is a group in this process. It is asked by a signal, as a process of its own is, and begins again then.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Workbench
+from tests.views.test_version_lives import inserted, opened
+from tidegate.plan.events import MemberFailed
+from tidegate.session.apply import AppliedPlan, apply
+from tidegate.session.live import LiveGroup
+from tidegate.session.session import Session
+from tidegate.store.writers import LiveRecord, LiveRecordFile
+from tidegate.views.amend.rebuild import rebuild
+
+pytestmark = pytest.mark.runner("inprocess")
+
+SINK = """CREATE SINK out FROM v WITH (connector = 'filesystem', path = 'out', on_change = '{}')
+FORMAT PLAIN ENCODE JSON;"""
+
+
+class Live:
+    """A group with everything, which opens the project anew when it is asked to. (It has no leases: a catalog that is a
+    folder makes no swap while somebody has them.)"""
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._workbench, self.asked, self.failed = workbench, 0, list[MemberFailed]()
+        self._open()
+        state = workbench.root / ".tidegate"
+        names = tuple(member.name for member in self.group.members)
+        self._file = LiveRecordFile(state, "local", LiveRecord(time.time(), time.time(), names))
+        self._before = signal.signal(signal.SIGUSR1, lambda *_: self.reload())
+
+    def _open(self) -> None:
+        self.group = LiveGroup(self._workbench.session())
+
+    def reload(self) -> None:
+        self.asked += 1
+        looked_at = time.time()
+        self._open()
+        self._file.change(looked_at=looked_at)
+
+    def tick(self) -> None:
+        self.failed.clear()
+        self.group.open_anew()
+        self.group.tick(lambda event: self.failed.append(event) if isinstance(event, MemberFailed) else None)
+
+    def end(self) -> None:
+        signal.signal(signal.SIGUSR1, self._before)
+        self._file.remove()
+
+
+@pytest.fixture
+def live(workbench: Workbench) -> Iterator[list[Live]]:
+    """What the test starts, and this ends."""
+    started: list[Live] = []
+    yield started
+    for one in started:
+        one.end()
+
+
+def delivered(root: Path) -> list[str]:
+    return sorted(line for file in (root / "out").glob("*.jsonl") for line in file.read_text().splitlines())
+
+
+def started(workbench: Workbench, live: list[Live]) -> Live:
+    """A view that counts rows, whose rows a sink has that live mode keeps up to date."""
+    old = opened(workbench, "count(*)", out=SINK.format("replay"))
+    inserted(old, "00:10", "01:10", "02:10")
+    live.append(Live(workbench))
+    live[0].tick()
+    assert (len(delivered(workbench.root)), live[0].failed) == (2, [])
+    return live[0]
+
+
+def applied(session: Session) -> AppliedPlan:
+    session.confirm = lambda text: True
+    return apply(session)
+
+
+def test_E6_a_sink_is_changed_before_the_version_that_it_delivers_is_swapped(
+    workbench: Workbench, live: list[Live]
+) -> None:
+    """Else live mode would deliver the new version by the definition of before: all rows again."""
+    running = started(workbench, live)
+    before = delivered(workbench.root)
+    new = opened(workbench, "sum(n)", out=SINK.format("from_frontier"))
+    applied(new)
+    assert running.asked == 1
+    running.tick()
+    assert (running.failed, delivered(workbench.root)) == ([], before)
+    inserted(new, "03:10")
+    running.tick()
+    assert len(delivered(workbench.root)) == len(before) + 1
+
+
+def test_E6_a_sink_goes_over_to_a_new_version_only_by_its_newest_definition(
+    workbench: Workbench, live: list[Live]
+) -> None:
+    """Live mode may be in a tick that has begun before it was asked, or was never asked."""
+    running = started(workbench, live)
+    before = delivered(workbench.root)
+    rebuild(opened(workbench, "sum(n)", out=SINK.format("from_frontier")), ["v"])
+    running.tick()
+    assert [(one.name, one.code) for one in running.failed] == [("out", "TG506")]
+    assert delivered(workbench.root) == before
+    # It has taken up the definition.
+    running.reload()
+    running.tick()
+    assert (running.failed, delivered(workbench.root)) == ([], before)
