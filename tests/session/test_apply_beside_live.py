@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.views.test_version_lives import inserted, opened
+from tidegate.evolve.beside_live import replacing
 from tidegate.plan.events import MemberFailed
 from tidegate.session.apply import AppliedPlan, apply
 from tidegate.session.live import LiveGroup
@@ -116,3 +117,20 @@ def test_E6_a_sink_goes_over_to_a_new_version_only_by_its_newest_definition(
     running.reload()
     running.tick()
     assert (running.failed, delivered(workbench.root)) == ([], before)
+
+
+def test_E5_live_mode_continues_with_the_earlier_version_until_the_new_one_is_begun(
+    workbench: Workbench, live: list[Live]
+) -> None:
+    """It has taken up the definitions, and other views may be recomputed before this one."""
+    running = started(workbench, live)
+    new = opened(workbench, "sum(n)", out=SINK.format("replay"))
+    with replacing(new, ["v"]):
+        running.reload()
+        inserted(new, "03:10")
+        running.tick()
+        assert (running.failed, len(delivered(workbench.root))) == ([], 3)
+    # Nobody replaces it any more.
+    running.reload()
+    running.tick()
+    assert [(one.name, one.code) for one in running.failed] == [("v", "TG506")]

@@ -14,6 +14,7 @@ from tidegate.iceberg.layout import relation_identity
 from tidegate.sql.catalog.objects import Relation
 from tidegate.store.metadata import load_table
 from tidegate.store.writers import LiveRecord, ask_to_reload, is_below, is_here, read_writer, running
+from tidegate.views.versions.in_force import REPLACING, is_replaced
 
 if TYPE_CHECKING:
     from tidegate.errors import Location
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 #: Processes of live mode that write a relation.
 Live = tuple[LiveRecord, ...]
 
-#: Of the lease of whoever changes a definition beside live mode; and of whoever replaces the results of a view.
-_DEFINITION, _REPLACING = "$definition", "$replacing"
+#: Of the lease of whoever changes a definition beside live mode.
+_DEFINITION = "$definition"
 #: How long live mode is waited for: until it has read the definitions, and until it has ended the commit that it is at,
 #: and changed the log.
 _READ_SECONDS, _CHANGE_SECONDS, _LOOKS_EVERY = 60.0, 120.0, 0.2
@@ -51,17 +52,13 @@ def changing(context: Context, name: str) -> Iterator[Live]:
 def require_in_place(project: Project, catalog: Catalog, names: Iterable[str]) -> None:
     """Live mode changes in place what can be, and never replaces results (E1). Raises TG709 for what it would refuse,
     or recompute, unless somebody does that now (`replacing`)."""
-    locks = project.state_dir / "locks" / project.env.warehouse.namespace
     members = set(names)
     found = [one for one in planned(project, catalog) if one.name in members]
     bad = [
         one
         for one in found
         if one.effect == "refused"
-        or (
-            (one.effect, one.kind) == ("new version", "view")
-            and read_writer(locks, f"{one.name}{_REPLACING}").state != "held"
-        )
+        or ((one.effect, one.kind) == ("new version", "view") and not is_replaced(project, one.name))
     ]
     if bad:
         raise TidegateError(
@@ -74,15 +71,15 @@ def require_in_place(project: Project, catalog: Catalog, names: Iterable[str]) -
 @contextmanager
 def replacing(context: Context, views: Iterable[str]) -> Iterator[None]:
     """While the block runs, live mode takes up definitions by which the results of these views are replaced: this
-    process replaces them, and was told to. Until it has, live mode adds nothing to them. Raises TG508 for a view that
-    live mode writes in a catalog that is a folder: there no swap is possible meanwhile."""
+    process replaces them, and was told to. Until it has, live mode continues with the definitions of before. Raises
+    TG508 for a view that live mode writes in a catalog that is a folder: there no swap is possible meanwhile."""
     is_folder = context.project.storage.has_folder_catalog
     with ExitStack() as held:
         for name in views:
             if is_folder and any(_has(one, name) for one in _running(context)):
                 with context.lease(name):
                     pass
-            held.enter_context(context.lease(name, _REPLACING))
+            held.enter_context(context.lease(name, REPLACING))
         yield
 
 
