@@ -14,7 +14,11 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.views.test_version_lives import inserted, opened
+from tests.views.test_versions import TABLE
+from tidegate.errors import TidegateError
+from tidegate.evolve import beside_live
 from tidegate.evolve.beside_live import replacing
+from tidegate.live.groups import find_groups
 from tidegate.plan.events import MemberFailed
 from tidegate.session.apply import AppliedPlan, apply
 from tidegate.session.live import LiveGroup
@@ -36,7 +40,9 @@ class Live:
         self._workbench, self.asked, self.failed = workbench, 0, list[MemberFailed]()
         self._open()
         state = workbench.root / ".tidegate"
-        names = tuple(member.name for member in self.group.members)
+        # (With what they only read.)
+        groups = find_groups(self.group.context.catalog)
+        names = tuple(name for group in groups for name in group.members)
         self._file = LiveRecordFile(state, "local", LiveRecord(time.time(), time.time(), names))
         self._before = signal.signal(signal.SIGUSR1, lambda *_: self.reload())
 
@@ -134,3 +140,31 @@ def test_E5_live_mode_continues_with_the_earlier_version_until_the_new_one_is_be
     running.reload()
     running.tick()
     assert [(one.name, one.code) for one in running.failed] == [("v", "TG506")]
+
+
+COLUMNS = TABLE.replace("n INT", "n INT, {} INT")
+
+
+def test_E7_a_table_that_live_mode_only_reads_is_changed_here_and_live_mode_is_told(
+    workbench: Workbench, live: list[Live], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside_live, "_CHANGE_SECONDS", 0.1)
+    running = started(workbench, live)
+    new = workbench.assets(t=COLUMNS.format("note")).session()
+    notes: list[str] = []
+    done = apply(new, notify=notes.append)
+    assert (running.asked, [run.sources[0].name for run in done.runs], notes) == (1, ["t"], [])
+    running.tick()
+    assert running.failed == []
+    assert apply(new) == AppliedPlan()
+
+
+def test_E7_nothing_is_asked_of_live_mode_while_somebody_writes_the_table(
+    workbench: Workbench, live: list[Live]
+) -> None:
+    """Its views would wait for the log from then on."""
+    running = started(workbench, live)
+    new = workbench.assets(t=COLUMNS.format("note")).session()
+    with workbench.session().lease("t"), pytest.raises(TidegateError, match="TG508"):
+        apply(new)
+    assert running.asked == 0

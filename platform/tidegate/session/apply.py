@@ -66,25 +66,31 @@ def apply(
         require_all_possible(session, [_view(session, one) for one in leaders], at)
     _require_agreed(session, [one for one in changes if replaces(one)])
     replaced = [one.name for one in changes if replaces(one)]
+    applied = AppliedPlan()
+
+    def run(logs: Sequence[PlannedChange]) -> None:
+        _carry_out(session, logs, applied, on_event, notify, Steps(fail_fast=True))
+
     with replacing(session, replaced):
-        mine = left_by_live(
-            session, [one for one in others if one.kind != "view" or one.effect == "new"], notify
-        )
+        some = [one for one in others if one.kind != "view" or one.effect == "new"]
+        mine = left_by_live(session, some, run, notify)
         others = [one for one in others if (one.kind == "view" and one.effect != "new") or one in mine]
-        return _applied(session, leaders, others, on_event, notify, steps or Steps(fail_fast=True), at)
+        steps = steps or Steps(fail_fast=True)
+        _apply(session, leaders, others, applied, on_event, notify, steps, at)
+    return applied
 
 
-def _applied(
+def _apply(
     session: Session,
     leaders: Sequence[PlannedChange],
     others: Sequence[PlannedChange],
+    applied: AppliedPlan,
     on_event: Callable[[Event], None] | None,
     notify: Callable[[str], None],
     steps: Steps,
     at: str | None,
-) -> AppliedPlan:
+) -> None:
     """`leaders`: what takes its place at the time `at`; `others`: what else there is to do."""
-    applied = AppliedPlan()
     for one in others:
         if one.held_at is not None and not replaces(one):
             # The change that it waits for was undone.
@@ -108,7 +114,6 @@ def _applied(
 
         rebuild_at(session, views, at, swapped, notify, steps)
         _carry_out(session, rest, applied, on_event, notify, steps)
-    return applied
 
 
 def _carry_out(
