@@ -13,18 +13,20 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Workbench
-from tests.views.test_version_lives import inserted, opened
+from tests.views.test_version_lives import inserted, opened, values
 from tests.views.test_versions import TABLE
 from tidegate.errors import TidegateError
 from tidegate.evolve import beside_live
-from tidegate.evolve.beside_live import replacing
+from tidegate.evolve.beside_live import replacing, require_in_place
+from tidegate.evolve.planning import planned
 from tidegate.live.groups import find_groups
 from tidegate.plan.events import MemberFailed
 from tidegate.session.apply import AppliedPlan, apply
 from tidegate.session.live import LiveGroup
 from tidegate.session.session import Session
-from tidegate.store.writers import LiveRecord, LiveRecordFile
+from tidegate.store.writers import LiveRecord, LiveRecordFile, RefusedDefinitions
 from tidegate.views.amend.rebuild import rebuild
+from tidegate.views.amend.rollback import rollback
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -38,22 +40,23 @@ class Live:
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench, self.asked, self.failed = workbench, 0, list[MemberFailed]()
-        self._open()
+        self.group = LiveGroup(workbench.session())
         state = workbench.root / ".tidegate"
         # (With what they only read.)
         groups = find_groups(self.group.context.catalog)
-        names = tuple(name for group in groups for name in group.members)
-        self._file = LiveRecordFile(state, "local", LiveRecord(time.time(), time.time(), names))
+        self._names = tuple(name for group in groups for name in group.members)
+        self._file = LiveRecordFile(state, "local", LiveRecord(time.time(), time.time(), self._names))
         self._before = signal.signal(signal.SIGUSR1, lambda *_: self.reload())
-
-    def _open(self) -> None:
-        self.group = LiveGroup(self._workbench.session())
 
     def reload(self) -> None:
         self.asked += 1
-        looked_at = time.time()
-        self._open()
-        self._file.change(looked_at=looked_at)
+        looked_at, refused, session = time.time(), None, self._workbench.session()
+        try:
+            require_in_place(session.project, session.catalog, self._names)
+            self.group = LiveGroup(session)
+        except TidegateError as error:
+            refused = RefusedDefinitions(looked_at, error.to_dict())
+        self._file.change(looked_at=looked_at, refused=refused)
 
     def tick(self) -> None:
         self.failed.clear()
@@ -137,7 +140,7 @@ def test_E5_live_mode_continues_with_the_earlier_version_until_the_new_one_is_be
         running.tick()
         assert (running.failed, len(delivered(workbench.root))) == ([], 3)
     # Nobody replaces it any more.
-    running.reload()
+    running.group = LiveGroup(workbench.session())
     running.tick()
     assert [(one.name, one.code) for one in running.failed] == [("v", "TG506")]
 
@@ -168,3 +171,24 @@ def test_E7_nothing_is_asked_of_live_mode_while_somebody_writes_the_table(
     with workbench.session().lease("t"), pytest.raises(TidegateError, match="TG508"):
         apply(new)
     assert running.asked == 0
+
+
+def test_E5_behind_a_rollback_live_mode_takes_up_other_changes(
+    workbench: Workbench, live: list[Live]
+) -> None:
+    """The plan says that the view is a new version, which runs do not make."""
+    old = opened(workbench, "count(*)")
+    inserted(old, "00:10", "01:10", "02:10")
+    old.run()
+    live.append(Live(workbench))
+    session = opened(workbench, "sum(n)")
+    applied(session)
+    rollback(session, "v")
+    new = workbench.assets(t=COLUMNS.format("note")).session()
+    done = apply(new, ["t"])
+    assert [run.sources[0].name for run in done.runs] == ["t"]
+    new.execute("INSERT INTO t VALUES ('a', 5, 1, '2026-01-01 03:10:00')")
+    live[0].tick()
+    assert (live[0].asked, live[0].failed, values(new, "v")) == (1, [], [1, 1, 1])
+    (plan,) = [one for one in planned(new.project, new.catalog) if one.name == "v"]
+    assert (plan.effect, plan.what) == ("new version", ("its query has changed",))

@@ -62,7 +62,7 @@ def require_in_place(project: Project, catalog: Catalog, names: Iterable[str]) -
     """Live mode changes in place what can be, and never replaces results (E1). Raises TG709 for what it would refuse,
     or recompute, unless somebody does that now (`replacing`)."""
     members = set(names)
-    found = [one for one in planned(project, catalog) if one.name in members]
+    found = [one for one in planned(project, catalog, as_run=True) if one.name in members]
     bad = [
         one
         for one in found

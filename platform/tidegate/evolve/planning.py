@@ -12,7 +12,7 @@ from tidegate.evolve.differences import Evolution, pending
 from tidegate.evolve.kept_versions import spark_type
 from tidegate.evolve.seen_by import first_delivery, readers_see, sinks_see
 from tidegate.evolve.sink_changes import of_new_version
-from tidegate.iceberg.layout import is_of_view, relation_identity, strategy_identity
+from tidegate.iceberg.layout import has_gone_back, is_of_view, relation_identity, strategy_identity
 from tidegate.ingest.definition import options_of
 from tidegate.plan.columns.changes import CHANGES, OPTIONS, ColumnStep, other_columns, with_step
 from tidegate.plan.costs import expected_seconds, rows_so_far
@@ -30,6 +30,7 @@ from tidegate.runtime.lending import with_lent_views
 from tidegate.sql.catalog.lineage import readers_of, reads_of, sources_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.options.in_place import changed_options
+from tidegate.sql.statements.stored_definition import stored_view
 from tidegate.store.metadata import CommittedTable, load_table
 from tidegate.store.positions import deployment, is_moved, last_deployment
 from tidegate.store.status import stored_edge
@@ -76,7 +77,7 @@ class PlannedChange:
 @dataclass
 class _Planning:
     """`tables`: what is stored, by name. `evolutions`: of logs that the next run changes; `replaced`: views whose
-    results a rebuild replaces."""
+    results a rebuild replaces. `as_run`: as runs continue, which no definition in a file replaces by itself."""
 
     project: Project
     catalog: Catalog
@@ -84,6 +85,7 @@ class _Planning:
     tables: dict[str, CommittedTable | None] = field(default_factory=dict)
     evolutions: dict[str, Evolution] = field(default_factory=dict)
     replaced: dict[str, str] = field(default_factory=dict)
+    as_run: bool = False
 
     def table(self, name: str) -> CommittedTable | None:
         if name not in self.tables:
@@ -96,13 +98,16 @@ class _Planning:
         return None if table is None else table.uuid
 
 
-def planned(project: Project, catalog: Catalog, names: Iterable[str] | None = None) -> list[PlannedChange]:
-    """What becomes of everything, each after what it reads; or of `names`, and of what has to change with them. Raises
+def planned(
+    project: Project, catalog: Catalog, names: Iterable[str] | None = None, as_run: bool = False
+) -> list[PlannedChange]:
+    """What becomes of everything, each after what it reads; or of `names`, and of what has to change with them.
+    `as_run`: of views that have gone back to an earlier version, what becomes of that, which runs continue (E5). Raises
     TG620 if tables can't be read."""
     project, catalog = with_lent_views(project), catalog.copied()
     for name in project.foreign_sinks(catalog):
         catalog.drop_sink(name)
-    planning = _Planning(project, catalog, project.storage_of(catalog))
+    planning = _Planning(project, catalog, project.storage_of(catalog), as_run=as_run)
     found = []
     for item in catalog.order():
         one = _of_relation(planning, item) if isinstance(item, Relation) else _of_view(planning, item)
@@ -277,7 +282,11 @@ def _other(planning: _Planning, view: View, stored: CommittedTable) -> str | Non
     """Why the results of a view are not those of its definition, once the next run has changed what it can."""
     properties = stored.properties
     if not is_of_view(view, properties):
-        return _QUERY
+        goes_on = planning.as_run and has_gone_back(view, properties)
+        before = stored_view(properties.get("tidegate.definition", ""), planning.catalog) if goes_on else None
+        if before is None:
+            return _QUERY
+        view = before
 
     def changes(name: str) -> str | None:
         """As its log will say once the next run has changed it."""

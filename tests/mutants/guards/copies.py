@@ -148,6 +148,15 @@ GUARDS: tuple[Guard, ...] = (
         (f"{_APPLY}::test_E7_a_table_that_live_mode_only_reads_is_changed_here_and_live_mode_is_told",),
     ),
     Guard(
+        "live-mode-behind-a-rollback",
+        "E5",
+        "A view that has gone back to an earlier version keeps live mode from no other change.",
+        "evolve/beside_live.py",
+        "planned(project, catalog, as_run=True)",
+        "planned(project, catalog)",
+        (f"{_APPLY}::test_E5_behind_a_rollback_live_mode_takes_up_other_changes",),
+    ),
+    Guard(
         "sink-by-its-newest-definition",
         "E6",
         "A sink goes over to a new version of its view only by its newest definition.",

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import Problems, TidegateError
-from tidegate.iceberg.layout import is_of_view, view_identity
-from tidegate.plan.versions import LEFT, next_of
+from tidegate.iceberg.layout import has_gone_back, is_of_view
+from tidegate.plan.versions import next_of
 from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.grammar.spelling import AS_VIEW, alike
@@ -134,7 +134,7 @@ def _in_force(context: Context, view: View, stored: Mapping[str, str]) -> View |
     """The definition of the stored results, if it is the one that runs; None if it is not."""
     if is_of_view(view, stored):
         return None
-    if stored.get(LEFT) == view_identity(view):
+    if has_gone_back(view, stored):
         return stored_view(stored.get("tidegate.definition", ""), context.catalog)
     beside = context.opened(next_of(view.name))
     is_built = beside is not None and context.is_building(view.name) and is_of_view(view, beside.properties())
