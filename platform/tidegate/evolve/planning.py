@@ -4,7 +4,7 @@ unchanged, changed in place, a new version, or refused; what that reads, and who
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -96,6 +96,21 @@ class _Planning:
         """Of what is stored now."""
         table = self.table(name)
         return None if table is None else table.uuid
+
+    def changes(self, name: str) -> str | None:
+        """`CHANGES` of a log, as it will say once the next run has changed it."""
+        table, wanted = self.table(name), self.evolutions.get(name)
+        text = None if table is None else table.properties.get(CHANGES)
+        return text if wanted is None else with_step(text, ColumnStep(0, "", "", wanted.changes))
+
+
+def changes_to_come(project: Project, catalog: Catalog) -> Callable[[str], str | None]:
+    """What `CHANGES` of a log will say once the next run has changed it, by the log's name."""
+    planning = _Planning(project, catalog, project.storage_of(catalog))
+    for item in catalog.order():
+        if isinstance(item, Relation):
+            _of_relation(planning, item)
+    return planning.changes
 
 
 def planned(
@@ -287,14 +302,7 @@ def _other(planning: _Planning, view: View, stored: CommittedTable) -> str | Non
         if before is None:
             return _QUERY
         view = before
-
-    def changes(name: str) -> str | None:
-        """As its log will say once the next run has changed it."""
-        table, wanted = planning.table(name), planning.evolutions.get(name)
-        text = None if table is None else table.properties.get(CHANGES)
-        return text if wanted is None else with_step(text, ColumnStep(0, "", "", wanted.changes))
-
-    if (other := other_columns(view, properties, changes)) is not None:
+    if (other := other_columns(view, properties, planning.changes)) is not None:
         return f"its results are of before a change: {other}"
     below = [name for name in view.reads if name in planning.replaced]
     stale = replaced_below(stored.summary, planning.life) or properties.get(_STALE)

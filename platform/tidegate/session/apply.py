@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.evolve.beside_live import left_by_live, replacing
-from tidegate.evolve.planning import PlannedChange, planned
+from tidegate.evolve.planning import PlannedChange, changes_to_come, planned
 from tidegate.runtime.result import RunReport
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.lineage import sources_of
@@ -63,7 +63,8 @@ def apply(
     _require_allowed(changes)
     leaders, others = ([], changes) if at is None else _at_once(session, changes)
     if at is not None:
-        require_all_possible(session, [_view(session, one) for one in leaders], at)
+        views = [_view(session, one) for one in leaders]
+        require_all_possible(session, views, at, changes_to_come(session.project, session.catalog))
     _require_agreed(session, [one for one in changes if replaces(one)])
     replaced = [one.name for one in changes if replaces(one)]
     applied = AppliedPlan()

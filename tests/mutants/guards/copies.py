@@ -9,6 +9,7 @@ _BACKUP = "tests/audit/test_backup.py"
 _STORED = "tests/maintenance/test_backup.py"
 _MEMORIES = "test_R2_memories_of_a_batch_between_the_two_copies_are_in_the_copy_and_missing_ones_are_found"
 _SINKS = "tests/sinks/test_restored_sinks.py"
+_TOGETHER = "tests/evolve/test_apply_at_together.py"
 _APPLY = "tests/session/test_apply_beside_live.py"
 _ALTER = "tests/session/test_alter_beside_live.py"
 GUARDS: tuple[Guard, ...] = (
@@ -155,6 +156,15 @@ GUARDS: tuple[Guard, ...] = (
         "planned(project, catalog, as_run=True)",
         "planned(project, catalog)",
         (f"{_APPLY}::test_E5_behind_a_rollback_live_mode_takes_up_other_changes",),
+    ),
+    Guard(
+        "time-asked-with-logs-to-come",
+        "E5",
+        "Whether a view can change at a time is asked with the logs as the same command makes them.",
+        "evolve/planning.py",
+        '        return text if wanted is None else with_step(text, ColumnStep(0, "", "", wanted.changes))',
+        "        return text",
+        (f"{_TOGETHER}::test_E5_no_log_is_changed_where_the_current_version_could_not_continue_then",),
     ),
     Guard(
         "sink-by-its-newest-definition",
