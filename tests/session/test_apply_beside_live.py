@@ -8,11 +8,13 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Workbench
+from tests.evolve.test_apply_at import T, Waited, waiting
 from tests.views.test_version_lives import inserted, opened, values
 from tests.views.test_versions import TABLE
 from tidegate.errors import TidegateError
@@ -27,6 +29,7 @@ from tidegate.session.session import Session
 from tidegate.store.writers import LiveRecord, LiveRecordFile, RefusedDefinitions
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.amend.rollback import rollback
+from tidegate.views.versions import held
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -192,3 +195,29 @@ def test_E5_behind_a_rollback_live_mode_takes_up_other_changes(
     assert (live[0].asked, live[0].failed, values(new, "v")) == (1, [], [1, 1, 1])
     (plan,) = [one for one in planned(new.project, new.catalog) if one.name == "v"]
     assert (plan.effect, plan.what) == ("new version", ("its query has changed",))
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_E5_a_change_at_a_time_is_undone_though_live_mode_writes_the_view(
+    workbench: Workbench, live: list[Live], monkeypatch: pytest.MonkeyPatch, folder: bool
+) -> None:
+    """Not in a catalog that is a folder: there nobody else may write the table."""
+    if not folder:
+        monkeypatch.setattr(held, "kept_apart", lambda *_: nullcontext())
+    inserted(old := opened(workbench, "count(*)"), "00:10", "01:10", "02:10")
+    old.run()
+    waiting(new := opened(workbench, "sum(n)"))
+    with pytest.raises(Waited):
+        apply(new, at=T)
+    live.append(Live(workbench))
+    session = opened(workbench, "count(*)")
+    with (
+        workbench.session().lease("v"),
+        pytest.raises(TidegateError, match="TG508") if folder else nullcontext(),
+    ):
+        assert apply(session) == AppliedPlan()
+    assert (live[0].asked, held.is_held(session, "v")) == (1, folder)
+    if not folder:
+        inserted(session, "03:10", "04:10", "05:10")
+        live[0].tick()
+        assert (live[0].failed, values(session, "v")) == ([], [1] * 5)
