@@ -148,7 +148,10 @@ def _with_connected(planning: _Planning, found: Iterable[PlannedChange], names: 
     """With what these read, where that has to change first; and with what reads what is changed then, where its results
     are of before by that alone."""
     catalog = planning.catalog
-    below = {owner_of(item.name): _all_below(catalog, item) for item in (*catalog.order(), *catalog.sinks)}
+    every = (*catalog.order(), *catalog.sinks)
+    below = {owner_of(item.name): _all_below(catalog, item) for item in every}
+    # (What changes by itself changes who reads it, and nothing below it does.)
+    reads = {owner_of(item.name): {owner_of(one.name) for one in reads_of(catalog, item)} for item in every}
     changed = {owner_of(one.name) for one in found if one.effect != "unchanged"}
     own = {
         owner_of(one.name)
@@ -160,7 +163,7 @@ def _with_connected(planning: _Planning, found: Iterable[PlannedChange], names: 
         wanted = wanted | more
         moved = wanted & changed
         first = changed & set[str]().union(*(below[name] for name in moved))
-        more = first | {name for name in changed - own if not moved.isdisjoint(below[name])}
+        more = first | {name for name in changed - own if not moved.isdisjoint(reads[name])}
     return wanted
 
 
