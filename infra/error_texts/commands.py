@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Do what the hint says, for example `tidegate apply`, or undo the change; then run `tidegate reload`.",
     ),
     "TG710": (
-        "`tidegate reload`, or `ALTER SOURCE` of a source that live mode writes, asks the processes that run live mode for this environment, in this project folder, on this machine. There is none, or it has not answered. The definition that an ALTER has stored stays.",
+        "`tidegate reload`, or `ALTER` of what live mode runs, asks the processes that run live mode for this environment, in this project folder, on this machine. There is none, or it has not answered. The definition that an ALTER has stored stays.",
         "Start live mode, or look at its log. In a container, run the command inside it, or send SIGHUP to its process.",
     ),
     "TG711": (

@@ -1,4 +1,5 @@
-"""E5, R2: views that change at one time, and wait for inputs of different speed, or were ended in between."""
+"""E5, R2: views that change at one time, and wait for inputs of different speed, or were ended in between; and logs
+that change with them."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.evolve.test_apply_at import BESIDE, READER, T, Waited, changed, shown, started, waiting
-from tests.views.test_version_lives import inserted
+from tests.views.test_version_lives import CLOSE, HOURS, inserted
 from tests.views.test_versions import TABLE
+from tidegate.errors import TidegateError
 from tidegate.plan.versions import HELD_AT
 from tidegate.session.apply import apply
 from tidegate.session.session import Session
@@ -96,3 +98,35 @@ def test_E5_R5_a_view_whose_rows_are_gone_beyond_the_time_comes_to_it(
     apply(session, at=T)
     table = session.tables.open(session.identifier("v"))
     assert table.property("tidegate.generation") == "2"
+
+
+def test_E5_the_source_gets_a_column_that_the_new_version_uses(workbench: Workbench) -> None:
+    """The log is changed by the same command, and the current version names nothing that is changed."""
+    old = started(workbench)
+    inserted(old, "03:10", "04:10")
+    workbench.assets(t=TABLE.replace("n INT", "n INT, note VARCHAR"))
+    new = workbench.assets(v=HOURS.format(what="10 + count(note)", emit=CLOSE)).session()
+    waiting(new, lambda: None)
+    done = apply(new, at=T)
+    assert [one.at for one in done.rebuilt] == ["2026-01-01 04:00:00"]
+    new.execute(
+        "INSERT INTO t VALUES ('a', 5, 'x', '2026-01-01 04:20:00'), ('a', 5, NULL, '2026-01-01 05:10:00')"
+    )
+    new.run()
+    assert shown(new) == [(f"0{hour}:00", 10) for hour in range(1, 5)] + [("05:00", 11)]
+
+
+def test_E5_no_log_is_changed_where_the_current_version_could_not_continue_then(workbench: Workbench) -> None:
+    every = "CREATE MATERIALIZED VIEW v AS SELECT *, {} AS x FROM t EMIT ON WINDOW CLOSE;"
+    workbench.assets(t=TABLE, v=every.format(1))
+    inserted(old := workbench.session(), "00:10", "01:10")
+    old.run()
+    # In another order of the columns, which the view would show.
+    new = workbench.assets(
+        t=TABLE.replace("k VARCHAR, n INT", "n INT, k VARCHAR"), v=every.format(2)
+    ).session()
+    stood = new.tables.open(new.identifier("t")).properties()
+    waiting(new, lambda: None)
+    with pytest.raises(TidegateError, match=r"TG534.*its columns have changed"):
+        apply(new, at=T)
+    assert new.tables.open(new.identifier("t")).properties() == stood

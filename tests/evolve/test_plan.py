@@ -163,6 +163,26 @@ def test_E1_a_plan_changes_nothing_and_names_what_is_refused(
     assert CliRunner().invoke(app, ["plan", "--project", str(workbench.root)]).exit_code in (1,)
 
 
+def test_E1_a_view_whose_query_has_changed_is_not_brought_along_by_who_reads_it(workbench: Workbench) -> None:
+    """Its sink delivers another version because of the query, and not because of what both stand on."""
+    sink = OVER_IT.replace("path = 'out'", "path = 'out', on_change = 'replay'")
+    session = opened(workbench, "shop VARCHAR, amount INT, x INT", BY_SHOP + LARGEST + sink)
+    session.execute(
+        "INSERT INTO orders VALUES ('a', 1, 5, '2026-01-01 12:00:01'), ('a', 1, 6, '2026-01-01 15:05:00')"
+    )
+    session.run()
+    session = opened(
+        workbench, "shop VARCHAR, amount BIGINT, x INT", BY_SHOP + LARGEST.replace("max(x)", "min(x)") + sink
+    )
+
+    def changed(*names: str) -> set[str]:
+        found = planned(session.project, session.project.catalog(), names)
+        return {one.name for one in found if one.effect != "unchanged"}
+
+    assert changed("orders") == changed("per_minute") == {"orders", "per_minute"}
+    assert changed("largest") == changed("out") == {"orders", "per_minute", "largest", "hourly", "out"}
+
+
 def test_W13_another_strategy_is_in_place(workbench: Workbench) -> None:
     session = opened(workbench, "shop VARCHAR, amount INT")
     session.execute("INSERT INTO orders VALUES ('a', 1, '2026-01-01 12:00:01')")

@@ -3,11 +3,14 @@ is made by one command; other groups do not notice, and every row is counted onc
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,9 +27,16 @@ def _view(name: str, query: str) -> str:
     return f"CREATE MATERIALIZED VIEW {name} AS {query} EMIT ON WINDOW CLOSE;\n"
 
 
-def _asset(amount: str = "INT", note: str = "", minutes: str = VIEWS["minutes"]) -> str:
+SINK = """CREATE SINK out FROM minutes WITH (connector = 'filesystem', path = 'out', on_change = '{}')
+FORMAT PLAIN ENCODE JSON"""
+
+
+def _asset(
+    amount: str = "INT", note: str = "", minutes: str = VIEWS["minutes"], on_change: str = "replay"
+) -> str:
     source = SOURCE.format(name="orders").replace("amount INT", f"amount {amount}{note}")
-    return f"{source};\n{_view('minutes', minutes)}{_view('sums', VIEWS['sums'])}{SOURCE.format(name='other')};\n"
+    views = _view("minutes", minutes) + _view("sums", VIEWS["sums"])
+    return f"{source};\n{views}{SOURCE.format(name='other')};\n{SINK.format(on_change)};\n"
 
 
 @pytest.fixture
@@ -53,6 +63,11 @@ def total_of(live: Live) -> int | None:
     )
 
 
+def delivered(live: Live) -> list[dict[str, Any]]:
+    files = (live.root / "out").glob("*.jsonl")
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
 def command(live: Live, *words: str) -> tuple[int, str]:
     whole = [sys.executable, "-m", "tidegate.cli.main", *words]
     done = subprocess.run(whole, cwd=live.root, capture_output=True, text=True, timeout=300)
@@ -67,7 +82,7 @@ def test_E1_E5_a_column_that_views_name_is_changed_by_apply_while_live_mode_runs
 
     # Widened, with a column more that a view counts now, too: what live mode does not make by itself.
     counted = VIEWS["minutes"].replace("sum(id) AS ids", "sum(id) AS ids, count(note) AS notes")
-    live.assets.write_text(_asset("BIGINT", ", note VARCHAR", counted))
+    live.assets.write_text(_asset("BIGINT", ", note VARCHAR", counted, "from_frontier"))
     code, said = command(live, "reload")
     assert (code, "sums (view): new version" in said, "minutes (view): new version" in said) == (
         1,
@@ -84,7 +99,7 @@ def test_E1_E5_a_column_that_views_name_is_changed_by_apply_while_live_mode_runs
     assert "minutes (view)" not in said
     code, said = command(live, "apply", "--yes")
     assert code == 0, said
-    assert "live mode makes these changes: orders" in said, said
+    assert "live mode makes these changes: orders, out" in said, said
 
     orders.send(90, 61, 130, amount=1 << 40, note="new")
     live.wait(lambda: judged(live) == 7)
@@ -103,6 +118,9 @@ def test_E1_E5_a_column_that_views_name_is_changed_by_apply_while_live_mode_runs
         [number for number in closed if number >= 4]
     )
     assert command(live, "plan")[0] == 0
+    # Each window of one version only, as the sink says since then (E6).
+    live.wait(lambda: len(delivered(live)) == sum(windows.values()))
+    assert set(Counter((row["window_end"], row["k"]) for row in delivered(live)).values()) == {1}
 
     # The other group has not begun again, and the process is the one that began.
     assert [one["began"] for one in live.told("definitions_loaded")] == [["orders"]]

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.conftest import Workbench
+from tests.session.test_apply_beside_live import Live
+from tests.session.test_apply_beside_live import live as live  # the fixture
 from tidegate import TidegateError
 from tidegate.project import Project
 from tidegate.sql.catalog.objects import Relation
@@ -146,3 +148,27 @@ def test_E7_two_statements_do_not_change_a_definition_at_the_same_time(
     with events.session.lease("events", "$definition"), pytest.raises(TidegateError) as caught:
         workbench.session().execute("ALTER TABLE events ADD COLUMN note VARCHAR")
     assert (caught.value.code, events.file.read_text()) == ("TG508", events.stood)
+
+
+@pytest.mark.parametrize(
+    "change", ["RENAME COLUMN seen TO looked", "DROP COLUMN seen", "ALTER COLUMN seen TYPE BIGINT"]
+)
+def test_E7_live_mode_is_told_of_a_change_of_a_table_that_it_only_reads(
+    workbench: Workbench, events: Events, live: list[Live], change: str
+) -> None:
+    """Its views, which read no column that is changed, continue."""
+    events.session.execute("ALTER TABLE events ADD COLUMN seen INT")
+    live.append(Live(workbench))
+    message = events.session.execute(f"ALTER TABLE events {change}").message
+    assert message is not None
+    assert (live[0].asked, "live mode continues with the change" in message) == (1, True)
+    live[0].tick()
+    assert live[0].failed == []
+
+
+def test_E7_what_live_mode_refuses_of_a_table_that_it_only_reads_is_not_changed(
+    events: Events, beside: Callable[[str], int]
+) -> None:
+    beside("says")
+    assert (events.refused().code, events.file.read_text()) == ("TG709", events.stood)
+    assert "sums (view)" in events.refused("ALTER COLUMN amount TYPE BIGINT").message

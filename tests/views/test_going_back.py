@@ -202,6 +202,20 @@ def _gone_back(workbench: Workbench, *others: str) -> Session:
     return session
 
 
+def test_E1_E5_the_definition_that_was_left_may_be_written_in_another_way(workbench: Workbench) -> None:
+    _gone_back(workbench)
+    spelled = SPAN.format("1 minute").replace("SELECT", "select").replace("count(*)", "(COUNT(*))")
+    assert spelled != SPAN.format("1 minute")
+    workbench.assets(v=f"-- left\n{spelled}")
+    _at(session := workbench.session(), "01:30:00", "02:30:00")
+    assert not session.run().failed
+    assert [f"{row[0]:%H}" for row in sorted(session.table("v").collect())] == ["00", "01"]
+    # Of another definition nobody has decided.
+    workbench.assets(v=SPAN.format("2 minutes"))
+    with pytest.raises(TidegateError, match="TG506"):
+        workbench.session().run(["v"])
+
+
 def test_E5_a_sink_with_a_query_of_its_own_goes_on_over_the_version_that_is_current(
     workbench: Workbench,
 ) -> None:

@@ -1,10 +1,12 @@
-"""ALTER of what live mode writes: that has the lease, so it makes the change, and the statement asks it to (E7)."""
+"""Changes of what live mode keeps up to date. Where it writes a log it has the lease, so it makes the change, and is
+asked to (E7). A table without a connector it only reads: then the change is made here, and live mode is told of it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from tidegate.iceberg.layout import relation_identity
 from tidegate.sql.catalog.objects import Relation
 from tidegate.store.metadata import load_table
 from tidegate.store.writers import LiveRecord, ask_to_reload, is_below, is_here, read_writer, running
+from tidegate.views.versions.in_force import REPLACING, is_replaced
 
 if TYPE_CHECKING:
     from tidegate.errors import Location
@@ -21,11 +24,18 @@ if TYPE_CHECKING:
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.catalog import Catalog
 
-#: Processes of live mode that write a relation.
-Live = tuple[LiveRecord, ...]
 
-#: Of the lease of whoever changes a definition beside live mode; and of whoever replaces the results of a view.
-_DEFINITION, _REPLACING = "$definition", "$replacing"
+@dataclass(frozen=True)
+class Live:
+    """Live mode, as who changes a relation sees it. `records`: its processes that go by the definition; `writes`: one
+    of them has the lease, so that it changes the log, and nobody else does."""
+
+    records: tuple[LiveRecord, ...]
+    writes: bool = False
+
+
+#: Of the lease of whoever changes a definition beside live mode.
+_DEFINITION = "$definition"
 #: How long live mode is waited for: until it has read the definitions, and until it has ended the commit that it is at,
 #: and changed the log.
 _READ_SECONDS, _CHANGE_SECONDS, _LOOKS_EVERY = 60.0, 120.0, 0.2
@@ -33,35 +43,31 @@ _READ_SECONDS, _CHANGE_SECONDS, _LOOKS_EVERY = 60.0, 120.0, 0.2
 
 @contextmanager
 def changing(context: Context, name: str) -> Iterator[Live]:
-    """While the block runs nobody else changes the definition of a relation. Gives nothing where this process has its
-    lease and may write the log, or who writes it in live mode. Raises TG508 for another process that has a lease."""
+    """While the block runs nobody else changes the definition of a relation. This process has its lease then, and may
+    write the log, unless live mode does. Raises TG508 for another process that has a lease."""
     with ExitStack() as held:
         # By both ways, so that no two of them meet.
         held.enter_context(context.lease(name, _DEFINITION))
-        live: Live = ()
+        live = Live(tuple(one for one in _running(context) if _has(one, name) and is_here(one)))
         try:
             held.enter_context(context.lease(name))
         except TidegateError as error:
-            live = tuple(one for one in _running(context) if _has(one, name) and is_here(one))
-            if error.code != "TG508" or not any(_writes(context, one, name) for one in live):
+            if error.code != "TG508" or not any(_writes(context, one, name) for one in live.records):
                 raise
+            live = replace(live, writes=True)
         yield live
 
 
 def require_in_place(project: Project, catalog: Catalog, names: Iterable[str]) -> None:
     """Live mode changes in place what can be, and never replaces results (E1). Raises TG709 for what it would refuse,
     or recompute, unless somebody does that now (`replacing`)."""
-    locks = project.state_dir / "locks" / project.env.warehouse.namespace
     members = set(names)
-    found = [one for one in planned(project, catalog) if one.name in members]
+    found = [one for one in planned(project, catalog, as_run=True) if one.name in members]
     bad = [
         one
         for one in found
         if one.effect == "refused"
-        or (
-            (one.effect, one.kind) == ("new version", "view")
-            and read_writer(locks, f"{one.name}{_REPLACING}").state != "held"
-        )
+        or ((one.effect, one.kind) == ("new version", "view") and not is_replaced(project, one.name))
     ]
     if bad:
         raise TidegateError(
@@ -74,36 +80,56 @@ def require_in_place(project: Project, catalog: Catalog, names: Iterable[str]) -
 @contextmanager
 def replacing(context: Context, views: Iterable[str]) -> Iterator[None]:
     """While the block runs, live mode takes up definitions by which the results of these views are replaced: this
-    process replaces them, and was told to. Until it has, live mode adds nothing to them. Raises TG508 for a view that
-    live mode writes in a catalog that is a folder: there no swap is possible meanwhile."""
+    process replaces them, and was told to. Until it has, live mode continues with the definitions of before. Raises
+    TG508 for a view that live mode writes in a catalog that is a folder: there no swap is possible meanwhile."""
     is_folder = context.project.storage.has_folder_catalog
     with ExitStack() as held:
         for name in views:
             if is_folder and any(_has(one, name) for one in _running(context)):
                 with context.lease(name):
                     pass
-            held.enter_context(context.lease(name, _REPLACING))
+            held.enter_context(context.lease(name, REPLACING))
         yield
 
 
 def left_by_live(
-    context: Context, changes: Sequence[PlannedChange], notify: Callable[[str], None]
+    context: Context,
+    changes: Sequence[PlannedChange],
+    run: Callable[[Sequence[PlannedChange]], None],
+    notify: Callable[[str], None],
 ) -> list[PlannedChange]:
-    """Of changes that replace no results, those that live mode does not make. What it runs follows what is stored by
-    itself; where it writes a log that changes, it is asked to take up the definitions in the files, and the change is
-    waited for. Raises TG709 if it refuses them, TG710 if it does not answer."""
-    live = [one for one in _running(context) if is_here(one)]
+    """Of changes that replace no results, those that are still to be made. If live mode keeps any of them up to date,
+    it is asked first to take up the definitions in the files: a sink, for example, delivers a new version of its view
+    by the definition that live mode goes by. Where it writes a log that changes, that is waited for. `run`: makes
+    changes of logs that live mode only reads. Raises TG709 if it refuses the definitions, TG710 if it does not
+    answer."""
+    live = [
+        one for one in _running(context) if is_here(one) and any(_has(one, change.name) for change in changes)
+    ]
+    if not live:
+        return list(changes)
     logs = [one for one in changes if one.effect == "in place" and one.kind not in ("view", "sink")]
-    asked = [record for record in live if any(_has(record, one.name) for one in logs)]
-    if asked:
-        live = ask_to_reload(context.project.state_dir, context.project.env_name, asked, _READ_SECONDS)
+    read = [
+        one for one in logs if _is_read_only(context, one) and any(_has(record, one.name) for record in live)
+    ]
+    with ExitStack() as held:
+        # Asked before: live mode would not hear of a change whose process was killed behind it. Right before: its views
+        # wait for the log then.
+        for one in read:
+            held.enter_context(context.lease(one.name))
+        live = ask_to_reload(context.project.state_dir, context.project.env_name, live, _READ_SECONDS)
         if refusals := [text_of(one.refused.error) for one in live if one.refused is not None]:
             raise TidegateError(
                 "TG709",
                 f"live mode does not take up the definitions, so nothing is applied:\n{refusals[0]}",
                 hint="undo the change; or stop live mode, and apply it then",
             )
-    own = [one for one in changes if any(_has(record, one.name) for record in live)]
+        run(read)
+    own = [
+        one
+        for one in changes
+        if any(_has(record, one.name) for record in live) and not _is_read_only(context, one)
+    ]
     for one in [one for one in own if one in logs]:
         relation = context.catalog.get(one.name)
         assert isinstance(relation, Relation)
@@ -115,7 +141,13 @@ def left_by_live(
             )
     if own:
         notify(f"live mode makes these changes: {', '.join(one.name for one in own)}")
-    return [one for one in changes if one not in own]
+    return [one for one in changes if one not in own and one not in read]
+
+
+def _is_read_only(context: Context, change: PlannedChange) -> bool:
+    """Whether live mode only reads it: a table without a connector, which anybody may write."""
+    found = context.catalog.find(change.name)
+    return isinstance(found, Relation) and found.connector is None
 
 
 def _told(one: PlannedChange) -> str:
@@ -135,15 +167,15 @@ def store(
     it, which is known before anything is stored; or if it does, then the definition `before` is put in its place again.
     TG710 as `taken_up`: the definition stays."""
     project = context.project
-    if live:
+    if live.records:
         try:
-            require_in_place(project, catalog, [name for one in live for name in one.members])
+            require_in_place(project, catalog, [name for one in live.records for name in one.members])
         except TidegateError as error:
             raise (
                 _refused(before, text_of(error.to_dict()), location) if error.code == "TG709" else error
             ) from None
     file = project.save_definition(relation.name, relation.definition)
-    if not live:
+    if not live.records:
         return
     wrote = _content(file)
     try:
@@ -154,7 +186,7 @@ def store(
             project.save_definition(before.name, before.definition)
             # What it has refused is not there any more; status and alerts would still name it.
             with suppress(TidegateError):
-                ask_to_reload(project.state_dir, project.env_name, live, _READ_SECONDS)
+                ask_to_reload(project.state_dir, project.env_name, live.records, _READ_SECONDS)
         raise
 
 
@@ -163,7 +195,7 @@ def taken_up(context: Context, relation: Relation, live: Live, location: Locatio
     answer: it may take the definition up later, so that stays."""
     project = context.project
     try:
-        found = ask_to_reload(project.state_dir, project.env_name, live, _READ_SECONDS)
+        found = ask_to_reload(project.state_dir, project.env_name, live.records, _READ_SECONDS)
     except TidegateError as error:
         raise TidegateError(
             "TG710",
@@ -179,7 +211,7 @@ def taken_up(context: Context, relation: Relation, live: Live, location: Locatio
 def _refused(relation: Relation, why: str, location: Location | None) -> TidegateError:
     return TidegateError(
         "TG709",
-        f'live mode, which writes "{relation.name}", does not take up the change, so nothing is changed:\n{why}',
+        f'live mode, which runs "{relation.name}", does not take up the change, so nothing is changed:\n{why}',
         hint="make the change in the file of the definition, and run tidegate apply, which asks before it replaces "
         "results; or stop live mode, make the change, and run tidegate apply then",
         location=location,

@@ -4,7 +4,7 @@ unchanged, changed in place, a new version, or refused; what that reads, and who
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +12,7 @@ from tidegate.evolve.differences import Evolution, pending
 from tidegate.evolve.kept_versions import spark_type
 from tidegate.evolve.seen_by import first_delivery, readers_see, sinks_see
 from tidegate.evolve.sink_changes import of_new_version
-from tidegate.iceberg.layout import is_of_view, relation_identity, strategy_identity
+from tidegate.iceberg.layout import has_gone_back, is_of_view, relation_identity, strategy_identity
 from tidegate.ingest.definition import options_of
 from tidegate.plan.columns.changes import CHANGES, OPTIONS, ColumnStep, other_columns, with_step
 from tidegate.plan.costs import expected_seconds, rows_so_far
@@ -30,6 +30,7 @@ from tidegate.runtime.lending import with_lent_views
 from tidegate.sql.catalog.lineage import readers_of, reads_of, sources_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.options.in_place import changed_options
+from tidegate.sql.statements.stored_definition import stored_view
 from tidegate.store.metadata import CommittedTable, load_table
 from tidegate.store.positions import deployment, is_moved, last_deployment
 from tidegate.store.status import stored_edge
@@ -76,7 +77,7 @@ class PlannedChange:
 @dataclass
 class _Planning:
     """`tables`: what is stored, by name. `evolutions`: of logs that the next run changes; `replaced`: views whose
-    results a rebuild replaces."""
+    results a rebuild replaces. `as_run`: as runs continue, which no definition in a file replaces by itself."""
 
     project: Project
     catalog: Catalog
@@ -84,6 +85,7 @@ class _Planning:
     tables: dict[str, CommittedTable | None] = field(default_factory=dict)
     evolutions: dict[str, Evolution] = field(default_factory=dict)
     replaced: dict[str, str] = field(default_factory=dict)
+    as_run: bool = False
 
     def table(self, name: str) -> CommittedTable | None:
         if name not in self.tables:
@@ -95,14 +97,32 @@ class _Planning:
         table = self.table(name)
         return None if table is None else table.uuid
 
+    def changes(self, name: str) -> str | None:
+        """`CHANGES` of a log, as it will say once the next run has changed it."""
+        table, wanted = self.table(name), self.evolutions.get(name)
+        text = None if table is None else table.properties.get(CHANGES)
+        return text if wanted is None else with_step(text, ColumnStep(0, "", "", wanted.changes))
 
-def planned(project: Project, catalog: Catalog, names: Iterable[str] | None = None) -> list[PlannedChange]:
-    """What becomes of everything, each after what it reads; or of `names`, and of what has to change with them. Raises
+
+def changes_to_come(project: Project, catalog: Catalog) -> Callable[[str], str | None]:
+    """What `CHANGES` of a log will say once the next run has changed it, by the log's name."""
+    planning = _Planning(project, catalog, project.storage_of(catalog))
+    for item in catalog.order():
+        if isinstance(item, Relation):
+            _of_relation(planning, item)
+    return planning.changes
+
+
+def planned(
+    project: Project, catalog: Catalog, names: Iterable[str] | None = None, as_run: bool = False
+) -> list[PlannedChange]:
+    """What becomes of everything, each after what it reads; or of `names`, and of what has to change with them.
+    `as_run`: of views that have gone back to an earlier version, what becomes of that, which runs continue (E5). Raises
     TG620 if tables can't be read."""
     project, catalog = with_lent_views(project), catalog.copied()
     for name in project.foreign_sinks(catalog):
         catalog.drop_sink(name)
-    planning = _Planning(project, catalog, project.storage_of(catalog))
+    planning = _Planning(project, catalog, project.storage_of(catalog), as_run=as_run)
     found = []
     for item in catalog.order():
         one = _of_relation(planning, item) if isinstance(item, Relation) else _of_view(planning, item)
@@ -128,7 +148,10 @@ def _with_connected(planning: _Planning, found: Iterable[PlannedChange], names: 
     """With what these read, where that has to change first; and with what reads what is changed then, where its results
     are of before by that alone."""
     catalog = planning.catalog
-    below = {owner_of(item.name): _all_below(catalog, item) for item in (*catalog.order(), *catalog.sinks)}
+    every = (*catalog.order(), *catalog.sinks)
+    below = {owner_of(item.name): _all_below(catalog, item) for item in every}
+    # (What changes by itself changes who reads it, and nothing below it does.)
+    reads = {owner_of(item.name): {owner_of(one.name) for one in reads_of(catalog, item)} for item in every}
     changed = {owner_of(one.name) for one in found if one.effect != "unchanged"}
     own = {
         owner_of(one.name)
@@ -140,7 +163,7 @@ def _with_connected(planning: _Planning, found: Iterable[PlannedChange], names: 
         wanted = wanted | more
         moved = wanted & changed
         first = changed & set[str]().union(*(below[name] for name in moved))
-        more = first | {name for name in changed - own if not moved.isdisjoint(below[name])}
+        more = first | {name for name in changed - own if not moved.isdisjoint(reads[name])}
     return wanted
 
 
@@ -277,15 +300,12 @@ def _other(planning: _Planning, view: View, stored: CommittedTable) -> str | Non
     """Why the results of a view are not those of its definition, once the next run has changed what it can."""
     properties = stored.properties
     if not is_of_view(view, properties):
-        return _QUERY
-
-    def changes(name: str) -> str | None:
-        """As its log will say once the next run has changed it."""
-        table, wanted = planning.table(name), planning.evolutions.get(name)
-        text = None if table is None else table.properties.get(CHANGES)
-        return text if wanted is None else with_step(text, ColumnStep(0, "", "", wanted.changes))
-
-    if (other := other_columns(view, properties, changes)) is not None:
+        goes_on = planning.as_run and has_gone_back(view, properties)
+        before = stored_view(properties.get("tidegate.definition", ""), planning.catalog) if goes_on else None
+        if before is None:
+            return _QUERY
+        view = before
+    if (other := other_columns(view, properties, planning.changes)) is not None:
         return f"its results are of before a change: {other}"
     below = [name for name in view.reads if name in planning.replaced]
     stale = replaced_below(stored.summary, planning.life) or properties.get(_STALE)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tidegate.plan.versions import LEFT
 from tidegate.project.owner import OWNER, Owner
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
 from tidegate.sql.dialect.attempts import without_attempts
@@ -309,6 +310,13 @@ def is_of_view(view: View, properties: Mapping[str, str]) -> bool:
         # The text is not the one that the identity is of.
         return stored == view_identity(view)
     return alike(written, view.definition)
+
+
+def has_gone_back(view: View, properties: Mapping[str, str]) -> bool:
+    """Whether results with these table properties are of an earlier version, to which the view has gone back from its
+    definition, however that is written (E1, E5). Runs continue them then."""
+    left = properties.get(LEFT)
+    return left is not None and (left == view_identity(view) or alike(left, view.definition))
 
 
 def _digest(text: str) -> str:

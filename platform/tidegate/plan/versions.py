@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 GENERATION = "tidegate.generation"
 #: Table property of a view: its earlier versions that can be read, and the highest number that was given.
 KEPT, HIGHEST = "tidegate.versions", "tidegate.version-highest"
-#: Table property of a view that has gone back to an earlier version: the identity of the definition that its file had.
+#: Table property of a view that has gone back to an earlier version: the definition that its file had. (Of an earlier
+#: release: its identity.)
 LEFT = "tidegate.version-left"
 #: Table property of a version that is built.
 BUILDING = "tidegate.building"

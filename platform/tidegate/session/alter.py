@@ -79,7 +79,7 @@ def alter_column(context: Context, statement: AlterColumn) -> Result:
         _store(context, before, relation, catalog, live, statement.location)
         if found is None:
             return Result(message=f"altered {relation.name}; it has no stored rows that the change concerns")
-        if not live:
+        if not live.writes:
             open_log(context, relation)
         elif not is_changed(context, relation):
             return Result(
@@ -90,7 +90,7 @@ def alter_column(context: Context, statement: AlterColumn) -> Result:
         one.name for one in planned(context.project, context.catalog, readers) if one.effect == "new version"
     ]
     message = f"altered {relation.name}: {found[1].text}; rows that are judged keep their outcome"
-    if live:
+    if live.records:
         message += "; live mode continues with the change"
     if old:
         message += f"; results of before the change are in {', '.join(old)}: tidegate apply recomputes them"
@@ -105,7 +105,7 @@ def _finish(context: Context, relation: Relation, live: Live) -> None:
     found = None if stored is None else evolution_of(relation, stored.properties(), context.catalog)
     if found is None or not found[1].text or found[1].refused:
         return
-    if not live:
+    if not live.writes:
         open_log(context, relation)
         return
     taken_up(context, relation, live, None)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.evolve.beside_live import left_by_live, replacing
-from tidegate.evolve.planning import PlannedChange, planned
+from tidegate.evolve.planning import PlannedChange, changes_to_come, planned
 from tidegate.runtime.result import RunReport
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.lineage import sources_of
@@ -21,6 +22,8 @@ from tidegate.sql.catalog.objects import View
 from tidegate.views.amend.at_time import rebuild_at, require_all_possible
 from tidegate.views.amend.rebuild import Rebuilt, rebuild
 from tidegate.views.definition import stale_below
+from tidegate.views.versions.build import NEXT
+from tidegate.views.versions.held import is_held, release
 from tidegate.views.versions.left import clear_left
 from tidegate.wording import counted
 
@@ -63,32 +66,37 @@ def apply(
     _require_allowed(changes)
     leaders, others = ([], changes) if at is None else _at_once(session, changes)
     if at is not None:
-        require_all_possible(session, [_view(session, one) for one in leaders], at)
+        views = [_view(session, one) for one in leaders]
+        require_all_possible(session, views, at, changes_to_come(session.project, session.catalog))
     _require_agreed(session, [one for one in changes if replaces(one)])
     replaced = [one.name for one in changes if replaces(one)]
+    applied = AppliedPlan()
+
+    def run(logs: Sequence[PlannedChange]) -> None:
+        _carry_out(session, logs, applied, on_event, notify, Steps(fail_fast=True))
+
     with replacing(session, replaced):
-        mine = left_by_live(
-            session, [one for one in others if one.kind != "view" or one.effect == "new"], notify
-        )
-        others = [one for one in others if (one.kind == "view" and one.effect != "new") or one in mine]
-        return _applied(session, leaders, others, on_event, notify, steps or Steps(fail_fast=True), at)
+        mine = left_by_live(session, [one for one in others if not replaces(one)], run, notify)
+        steps = steps or Steps(fail_fast=True)
+        for view in [_view(session, one) for one in others if one.held_at is not None and not replaces(one)]:
+            steps.do(view, partial(_continue, session, view))
+        # (It is run as well, unless live mode does that.)
+        others = [one for one in others if replaces(one) or one in mine]
+        _apply(session, leaders, others, applied, on_event, notify, steps, at)
+    return applied
 
 
-def _applied(
+def _apply(
     session: Session,
     leaders: Sequence[PlannedChange],
     others: Sequence[PlannedChange],
+    applied: AppliedPlan,
     on_event: Callable[[Event], None] | None,
     notify: Callable[[str], None],
     steps: Steps,
     at: str | None,
-) -> AppliedPlan:
+) -> None:
     """`leaders`: what takes its place at the time `at`; `others`: what else there is to do."""
-    applied = AppliedPlan()
-    for one in others:
-        if one.held_at is not None and not replaces(one):
-            # The change that it waits for was undone.
-            clear_left(session, _view(session, one))
     behind = _downstream(session, leaders)
     _carry_out(session, [one for one in others if one.name not in behind], applied, on_event, notify, steps)
     if at is not None:
@@ -108,7 +116,6 @@ def _applied(
 
         rebuild_at(session, views, at, swapped, notify, steps)
         _carry_out(session, rest, applied, on_event, notify, steps)
-    return applied
 
 
 def _carry_out(
@@ -161,6 +168,14 @@ def _view(session: Session, change: PlannedChange) -> View:
     found = session.catalog.get(change.name)
     assert isinstance(found, View)
     return found
+
+
+def _continue(session: Session, view: View) -> None:
+    """The change that a view waits for was undone: it waits no longer. Raises TG508 if a process is in the way."""
+    clear_left(session, view)
+    if is_held(session, view.name):
+        with session.lease(view.name, NEXT):
+            release(session, view.name)
 
 
 def replaces(change: PlannedChange) -> bool:

@@ -9,11 +9,11 @@ version or the other, and never rows of both for one window.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tidegate.errors import TidegateError
+from tidegate.errors import Problems, TidegateError
 from tidegate.plan.versions import number_of, version_of
 from tidegate.sinks.sink_writer import Delivered, ReplacingWriter, SinkWriter
 from tidegate.sinks.upstream import Upstream
@@ -77,6 +77,24 @@ def require_way(sink: Sink, position: Position, upstream: Upstream, before: Upst
         if gone:
             why = f"the version before had no {', '.join(gone)}, so the keys of its messages are not known"
             raise _refused(sink, why, f"DROP SINK {sink.name} and CREATE it again, with a new place")
+
+
+def require_newest(context: Context, sink: Sink) -> None:
+    """A sink goes over to another version only by its newest definition, which says what it delivers then. Raises TG506
+    if the files have another one since this process read them."""
+    now = replace(context.project, texts=None).catalog(Problems()).sinks.find(sink.name)
+    if now is None or (now.connector, now.format) == (sink.connector, sink.format):
+        return
+    error = TidegateError(
+        "TG506",
+        f'the definition of "{sink.name}" has changed since this process read it, so the new version of '
+        f'"{sink.upstream}" is not delivered by it',
+        hint="start the command again: it reads the new definition; live mode: tidegate reload",
+        location=sink.location,
+    )
+    # A reload makes it right.
+    error.curable = True
+    raise error
 
 
 def made_anew(sink: Sink) -> TidegateError:

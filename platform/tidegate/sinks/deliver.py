@@ -11,7 +11,7 @@ from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
 from tidegate.plan.sink_stages import SinkStage
 from tidegate.plan.stages import delivery_stages
 from tidegate.runtime.result import SinkReport
-from tidegate.sinks.changed import follow, require_way
+from tidegate.sinks.changed import follow, require_newest, require_way
 from tidegate.sinks.console import ConsoleSink
 from tidegate.sinks.filesystem import FilesystemSink
 from tidegate.sinks.iceberg import IcebergSink
@@ -42,8 +42,8 @@ def deliver(context: Context, sink: Sink, notify: Callable[[Event], None] | None
     was amended since it was delivered, if the sink upserts that (B2).
 
     `notify`: who hears of it, and shows the rows of a console sink; None prints those on standard output. Raises TG508
-    if another process delivers for this sink, TG541 if its place is not its own, TG542 if what it delivered from is
-    gone."""
+    if another process delivers for this sink, TG506 if the view has another version and the sink another definition,
+    TG541 if its place is not its own, TG542 if what it delivered from is gone."""
     started = time.monotonic()
     with context.lease(sink.name):
         upstream = Upstream.of(context, sink)
@@ -56,6 +56,7 @@ def deliver(context: Context, sink: Sink, notify: Callable[[Event], None] | None
         if is_same and not upstream.has_news(position):
             return SinkReport(sink.name)
         if not is_same:
+            require_newest(context, sink)
             require_way(sink, position, upstream, Upstream.of_version(context, sink, position.table))
         _record(context, sink)
         planned = delivery_stages(context.catalog, sink, context.project.storage.namespace_of)

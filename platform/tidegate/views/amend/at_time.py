@@ -101,7 +101,7 @@ def _begun(context: Context, view: View, text: str, why: str, notify: Callable[[
     started = time.monotonic()
     view = over_current(context, view)
     require_newest(context, view)
-    at, before = require_possible(context, view, text)
+    at, before = require_possible(context, view, text, partial(changes_of, context))
     tag = tag_of(generation_of(context, view))
     hold(context, view.name, at)
     notify(f"{view.name}: recomputing up to {view.kind.format(at)} because {why}")
@@ -184,15 +184,20 @@ def _waits_for(context: Context, change: _TimedSwap, stood: int | None) -> str:
     )
 
 
-def require_all_possible(context: Context, views: Iterable[View], text: str) -> None:
-    """Before anything is changed: raise what `require_possible` has to say of each of these views."""
+def require_all_possible(
+    context: Context, views: Iterable[View], text: str, changes: Callable[[str], str | None]
+) -> None:
+    """Before anything is changed: raise what `require_possible` has to say of each of these views. `changes`: how the
+    columns of an input will have been changed by then, by its name."""
     for view in views:
         stand_on_current(context, view)
-        require_possible(context, view, text)
+        require_possible(context, view, text, changes)
     context.declare()
 
 
-def require_possible(context: Context, view: View, text: str) -> tuple[int, View]:
+def require_possible(
+    context: Context, view: View, text: str, changes: Callable[[str], str | None]
+) -> tuple[int, View]:
     """The time `text` in ticks of a view, and the definition of its current version, which can come to this time and
     stop there. Raises TG534 if it can't, and TG563 if the text is no time of the view."""
     table = _opened(context, view)
@@ -203,7 +208,7 @@ def require_possible(context: Context, view: View, text: str) -> tuple[int, View
     why = None
     if not view.emit_on_window_close or view.clock is None:
         why = "its query has no EMIT ON WINDOW CLOSE, so it also shows results that are not final"
-    elif before is None or (other := other_columns(before, properties, partial(changes_of, context))):
+    elif before is None or (other := other_columns(before, properties, changes)):
         why = "its current version can't be continued until then, because "
         why += (
             "what it reads is not there any more" if before is None else f"its columns have changed: {other}"

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.layout import is_of_view, view_identity
+from tidegate.iceberg.layout import is_of_view
 from tidegate.iceberg.versions.swap import VersionStart
 from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.versions import LEFT, KeptVersion, current_version, kept_versions, says_lives, tag_of
@@ -58,7 +58,7 @@ def rollback(
         old = _definition(context, view, chosen, start)
         what = _agreed_to(context, old, table, chosen, start)
         context.ask("TG535", what, "tidegate rollback --yes", view.location)
-        left = {} if is_of_view(view, chosen.definition) else {LEFT: view_identity(view)}
+        left = {} if is_of_view(view, chosen.definition) else {LEFT: view.definition}
         release(context, view.name)
         build = VersionBuild(context, old, start)
         finish(build, notify, left | chosen.of_rows | marks_of_continued(chosen, table, build.mark.number))

@@ -1,9 +1,10 @@
 """Which version of a view runs: the one whose results are stored, while the next one is built (E5).
 
-A file may have the next definition already. Then a run goes on with the stored one until the swap, as does a live run
-that has read the file before. Behind the swap, a live run finds that the file has what is stored, and takes it from
-there. A view that has gone back to an earlier version goes on with that, as long as the file has the definition that
-was left. Any other difference is nobody's decision yet, and is refused (TG506).
+A file may have the next definition already. Then a run goes on with the stored one until the swap, from the moment in
+which somebody was told to make that, as does a live run that has read the file before. Behind the swap, a live run
+finds that the file has what is stored, and takes it from there. A view that has gone back to an earlier version goes on
+with that, as long as the file has the definition that was left. Any other difference is nobody's decision yet, and is
+refused (TG506).
 """
 
 from __future__ import annotations
@@ -12,18 +13,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import Problems, TidegateError
-from tidegate.iceberg.layout import is_of_view, view_identity
-from tidegate.plan.versions import LEFT, next_of
+from tidegate.iceberg.layout import has_gone_back, is_of_view
+from tidegate.plan.versions import next_of
 from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.grammar.spelling import AS_VIEW, alike
 from tidegate.sql.statements.stored_definition import stored_view
+from tidegate.store.writers import read_writer
 from tidegate.views.view_table import ViewTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tidegate.project import Project
     from tidegate.runtime.context import Context
+
+#: Of the lease of a process that replaces the results of a view.
+REPLACING = "$replacing"
 
 
 def open_current(context: Context, view: View) -> ViewTable:
@@ -128,12 +134,19 @@ def _in_force(context: Context, view: View, stored: Mapping[str, str]) -> View |
     """The definition of the stored results, if it is the one that runs; None if it is not."""
     if is_of_view(view, stored):
         return None
-    if stored.get(LEFT) == view_identity(view):
+    if has_gone_back(view, stored):
         return stored_view(stored.get("tidegate.definition", ""), context.catalog)
     beside = context.opened(next_of(view.name))
-    if beside is not None and context.is_building(view.name) and is_of_view(view, beside.properties()):
+    is_built = beside is not None and context.is_building(view.name) and is_of_view(view, beside.properties())
+    if is_built or is_replaced(context.project, view.name):
         return stored_view(stored.get("tidegate.definition", ""), context.catalog)
     return _written_since(context, view, stored)
+
+
+def is_replaced(project: Project, name: str) -> bool:
+    """Whether a process of this machine replaces the results of a view now, or is about to, and was told to."""
+    locks = project.state_dir / "locks" / project.env.warehouse.namespace
+    return read_writer(locks, f"{name}{REPLACING}").state == "held"
 
 
 def as_stored(context: Context, view: View, stored: Mapping[str, str]) -> View | None:
