@@ -69,6 +69,9 @@ class Stored(FakeSession):
     def relation(self, name: str) -> Any:
         return self.catalog.get(name)
 
+    def require_unlent(self, name: str) -> None:
+        """Nothing is only read here."""
+
     def declare(self) -> None:
         """The catalog has the definitions of the files."""
 

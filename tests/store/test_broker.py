@@ -11,6 +11,7 @@ import pytest
 from tests.support.kafka import Broker as TestBroker
 from tidegate.errors import TidegateError
 from tidegate.project.reading.variables import expand
+from tidegate.runtime.kafka_topics import producer_properties
 from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.store.brokers import broker as broker_module
 from tidegate.store.brokers.broker import BrokerConnection, read_all_offsets, read_offsets
@@ -209,3 +210,18 @@ def test_clusters_and_servers_that_do_not_answer_are_waited_for_at_the_same_time
     found = read_all_offsets(sources, timeout_s=0.2)
     assert [type(one) for one in found.values()] == [TidegateError] * 2
     assert "127.0.0.1:4: it is asleep" in str(found["s1"])
+
+
+def test_a_sink_that_says_nothing_waits_less_long_than_kafka_by_default() -> None:
+    found = producer_properties({"bootstrap.servers": "b:9092"})
+    assert found["acks"] == "all"
+    waits = {name: int(found[name]) for name in ("max.block.ms", "request.timeout.ms", "delivery.timeout.ms")}
+    # Kafka refuses a producer whose delivery has less time than a request.
+    assert waits["request.timeout.ms"] < waits["delivery.timeout.ms"] < 60_000
+    assert waits["max.block.ms"] < 60_000
+
+
+def test_what_a_sink_says_of_it_is_taken_as_a_whole() -> None:
+    given = {"bootstrap.servers": "b:9092", "request.timeout.ms": "60000"}
+    assert producer_properties(given) == given | {"acks": "all", "enable.idempotence": "true"}
+    assert producer_properties({"acks": "0"})["acks"] == "all"

@@ -15,8 +15,16 @@ from tidegate.evolve.planning import PlannedChange, planned
 from tidegate.iceberg.layout import relation_identity
 from tidegate.sql.catalog.objects import Relation
 from tidegate.store.metadata import load_table
-from tidegate.store.writers import LiveRecord, ask_to_reload, is_below, is_here, read_writer, running
-from tidegate.views.versions.in_force import REPLACING, is_replaced
+from tidegate.store.writers import (
+    REPLACING,
+    LiveRecord,
+    ask_to_reload,
+    is_below,
+    is_here,
+    is_replaced,
+    read_writer,
+    running,
+)
 
 if TYPE_CHECKING:
     from tidegate.errors import Location

@@ -15,11 +15,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from tidegate.errors import TidegateError
 from tidegate.project.disk import private_folder, write_whole
+
+if TYPE_CHECKING:
+    from tidegate.project import Project
 
 #: A process that is older than its lock by less than this many seconds less could be its holder: clocks are coarse.
 _COARSE = 2.0
@@ -36,6 +39,16 @@ class WriterState:
     pid: int | None = None
     host: str | None = None
     at: float | None = None
+
+
+#: Of the lease of a process that replaces the results of a view.
+REPLACING = "$replacing"
+
+
+def is_replaced(project: Project, name: str) -> bool:
+    """Whether a process of this machine replaces the results of a view now, or is about to, and was told to."""
+    locks = project.state_dir / "locks" / project.env.warehouse.namespace
+    return read_writer(locks, f"{name}{REPLACING}").state == "held"
 
 
 def read_writer(folder: Path, name: str) -> WriterState:

@@ -19,17 +19,13 @@ from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.grammar.spelling import AS_VIEW, alike
 from tidegate.sql.statements.stored_definition import stored_view
-from tidegate.store.writers import read_writer
+from tidegate.store.writers import is_replaced
 from tidegate.views.view_table import ViewTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tidegate.project import Project
     from tidegate.runtime.context import Context
-
-#: Of the lease of a process that replaces the results of a view.
-REPLACING = "$replacing"
 
 
 def open_current(context: Context, view: View) -> ViewTable:
@@ -141,12 +137,6 @@ def _in_force(context: Context, view: View, stored: Mapping[str, str]) -> View |
     if is_built or is_replaced(context.project, view.name):
         return stored_view(stored.get("tidegate.definition", ""), context.catalog)
     return _written_since(context, view, stored)
-
-
-def is_replaced(project: Project, name: str) -> bool:
-    """Whether a process of this machine replaces the results of a view now, or is about to, and was told to."""
-    locks = project.state_dir / "locks" / project.env.warehouse.namespace
-    return read_writer(locks, f"{name}{REPLACING}").state == "held"
 
 
 def as_stored(context: Context, view: View, stored: Mapping[str, str]) -> View | None:
