@@ -292,7 +292,7 @@ def _editing(seed: int, rng: Random) -> Script:
 
 
 #: Of thirty seeds these edit a project again and again; and the queries that its views may get.
-_EDITING = (21,)
+_EDITING = (21, 27)
 _QUERIES = ("hopping", "sorted", "tumbling", "visits")
 #: Of thirty seeds these erase rows; and what an erasure does beside its own steps.
 _ERASING = (22, 26, 29)
