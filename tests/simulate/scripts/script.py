@@ -161,10 +161,10 @@ def script_of(seed: int) -> Script:
     if seed % 30 in _EDITING:
         return _editing(seed, rng)
     views = tuple(rng.sample(sorted(VIEWS.keys() - {*OVER, *JOINS, *MEASURES}), rng.choice([1, 1, 1, 1, 2])))
-    if rng.random() < 0.06:
+    if rng.random() < 0.08:
         # (What these cost is twice as much as another view.)
         views = (rng.choice(OVER),)
-    elif rng.random() < 0.08:
+    elif rng.random() < 0.1:
         views = (rng.choice(JOINS),)
     pipeline = Pipeline(views, rng.choice([1, 2, 2]), rng.random() < 0.6, rng.random() < 0.3)
     if rng.random() < 0.35:
