@@ -195,6 +195,9 @@ def test_what_fails_in_live_mode_is_named_with_its_error() -> None:
     assert of_view.advice == "docs/errors.md#tg507 explains it"
     assert (of_group.asset, of_group.severity) == ("s", "warning")
     assert of_group.text == "live mode, process 4711: the group s fails, try 1: it ended"
+    # What is asked about has nothing to do with what fails elsewhere.
+    findings, _ = diagnose(replace(facts, views=()), lambda name: StallLimits())
+    assert [one.asset for one in findings if one.kind == "live_failing"] == ["s"]
 
 
 def test_groups_that_wait_because_the_machine_is_too_small() -> None:

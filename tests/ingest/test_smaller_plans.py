@@ -297,3 +297,15 @@ def test_a_batch_that_takes_too_long_is_followed_by_a_smaller_one_and_quick_ones
     few.planned(few.next())
     few.took(60.0, 5.0)
     assert few.most == 4
+
+
+def test_X2_a_size_that_memory_allows_does_not_grow_because_batches_are_quick() -> None:
+    size = Size(1_000_000, 50_000)
+    size.planned(size.next())
+    size.shrink(500_000)
+    for _ in range(PATIENCE - 1):
+        size.planned(size.next())
+        size.took(1.0, 5.0)
+        assert size.most == 500_000
+    size.next()
+    assert size.most == 1_000_000

@@ -268,6 +268,29 @@ def test_X3_branches_are_looked_at(workbench: Workbench) -> None:
         (workbench.root / "resources" / "branch.yaml").unlink(missing_ok=True)
 
 
+def test_X3_E9_a_branch_that_reads_a_view_with_the_rows_is_found(workbench: Workbench) -> None:
+    """It has the view from here, and its own table does not name the source."""
+    shown = "CREATE MATERIALIZED VIEW shown AS SELECT customer, at FROM orders EMIT ON WINDOW CLOSE;\n"
+    define(workbench.root, shown)
+    (workbench.root / "resources").mkdir()
+    (workbench.root / "resources" / "branch.yaml").write_text(
+        json.dumps({"reads": "local", "warehouse": {"namespace": "branch"}})
+    )
+    arrive(workbench.root, 1, 2)
+    session = workbench.session()
+    session.run()
+    define(
+        workbench.root,
+        shown + "CREATE MATERIALIZED VIEW again AS SELECT customer, at FROM shown EMIT ON WINDOW CLOSE;",
+    )
+    branch = session_on(Project.load(workbench.root, "branch"))
+    branch.run()
+    assert branch.project.storage.is_lent("shown")
+    define(workbench.root, shown)
+    with pytest.raises(TidegateError, match='environment "branch", namespace branch: again'):
+        erased(workbench.session())
+
+
 def test_X3_an_environment_that_reads_its_own_source_is_no_branch(workbench: Workbench) -> None:
     define(workbench.root, VIEW)
     (workbench.root / "resources").mkdir()

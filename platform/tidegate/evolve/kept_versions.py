@@ -3,7 +3,6 @@ view's table, with the columns that they had. No Spark."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.plan.versions import current_version, tag_of
@@ -22,7 +21,7 @@ _SYSTEM = "_window_start"
 def with_versions(project: Project, catalog: Catalog) -> Catalog:
     """The same catalog, which now finds the versions of its views that are stored. Nothing is read before one of them
     is asked for."""
-    catalog.versions = partial(_columns, project.storage_of(catalog))
+    catalog.versions = lambda view, number: _columns(project.storage_of(catalog), view, number)
     return catalog
 
 

@@ -19,6 +19,7 @@ from tidegate.plan.costs import expected_seconds, rows_so_far
 from tidegate.plan.gaps import with_cleaned
 from tidegate.plan.versions import (
     HELD_AT,
+    STALE,
     KeptPast,
     current_version,
     held_at,
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 
 Effect = Literal["unchanged", "new", "in place", "new version", "refused", "removed"]
 _QUERY = "its query has changed"
-#: Set by a rebuild of a view below, where the commits of this one do not say what they have read.
-_STALE = "tidegate.stale"
 
 
 @dataclass(frozen=True)
@@ -308,7 +307,7 @@ def _other(planning: _Planning, view: View, stored: CommittedTable) -> str | Non
     if (other := other_columns(view, properties, planning.changes)) is not None:
         return f"its results are of before a change: {other}"
     below = [name for name in view.reads if name in planning.replaced]
-    stale = replaced_below(stored.summary, planning.life) or properties.get(_STALE)
+    stale = replaced_below(stored.summary, planning.life) or properties.get(STALE)
     below = below or list(filter(None, [stale]))
     return f"it reads {', '.join(below)}, which is a new version" if below else None
 

@@ -23,9 +23,10 @@ def of_live(facts: ProjectFacts) -> Iterator[Candidate]:
         assets = [name for name in known if name.casefold() in members]
         if record.refused is not None and assets:
             yield Candidate(_refused(assets[0], record, record.refused), record.refused.at)
-        for one in record.failing if assets else ():
-            asset = next((name for name in assets if name.casefold() == one.name.casefold()), assets[0])
-            yield Candidate(_failing(asset, record, one), one.at)
+        for one in record.failing:
+            # (Of a group its name is that of one of its members.)
+            for asset in (name for name in assets if name.casefold() == one.name.casefold()):
+                yield Candidate(_failing(asset, record, one), one.at)
         if record.waits and assets:
             asset = next((name for name in assets if name == record.waits[0].group), assets[0])
             yield Candidate(_waiting(asset, record))

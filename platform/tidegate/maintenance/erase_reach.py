@@ -69,7 +69,7 @@ def require_reach(context: Context, log: StoredLog, condition: RowsCondition, ke
         *found.beyond,
         *_left(context, relation),
         *_sinks_left(context, found.having),
-        *_branches(context, log),
+        *_branches(context, log, found.having),
     ]
     if reasons:
         lines = "".join(f"\n  {reason}" for reason in reasons)
@@ -205,9 +205,10 @@ def _undefined(storage: Storage, namespace: str, known: set[str], of: Iterable[s
     return sorted(found & inputs.keys() - known)
 
 
-def _branches(context: Context, log: StoredLog) -> Iterator[str]:
-    """Views of the environments that read this one's sources (X3). They have namespaces in the same catalog, whatever
-    files and variables this process sees: those of others who work on the project, and of pull requests."""
+def _branches(context: Context, log: StoredLog, having: Iterable[str]) -> Iterator[str]:
+    """Views of the environments that read this one's sources, or its views that are `having` the rows (X3). They have
+    namespaces in the same catalog, whatever files and variables this process sees: those of others who work on the
+    project, and of pull requests."""
     storage, owner, name = context.project.storage, context.project.owner, log.relation.name
     commits = log.table.snapshot_ids()
     for namespace in namespaces(storage):
@@ -218,8 +219,9 @@ def _branches(context: Context, log: StoredLog) -> Iterator[str]:
         if other is None or other.project != owner.project or other == owner:
             continue
         # Also by an earlier version, and what no file defines any more.
-        found = _undefined(storage, namespace, set(), [name])
-        if name in table_names(storage, namespace):
+        own = set(table_names(storage, namespace))
+        found = _undefined(storage, namespace, set(), {name, *having} - (own - {name}))
+        if name in own:
             # That environment has a source of this name itself.
             found = [
                 one for one in found if one != name and _read_of(storage, namespace, one, name) in commits

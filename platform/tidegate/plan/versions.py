@@ -74,6 +74,11 @@ _OF_DEFINITION = (
 LIFE_OF_INPUT = "life"
 
 
+#: Table property of results of an earlier release, whose commits do not say which results below they were computed
+#: from: a view below whose results were replaced since (`views/versions/build.py`).
+STALE = "tidegate.stale"
+
+
 def replaced_below(summary: Mapping[str, str], life: Callable[[str], str | None]) -> str | None:
     """The name of an input whose results are others than those that a view's commit with this summary was computed
     from, so that no tick may continue it; None if there is none. `life`: of an input's results now, None if nothing is

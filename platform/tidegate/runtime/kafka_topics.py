@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _DURABLE = {"acks": "all", "enable.idempotence": "true"}
 #: A task keeps a core of others while it waits for a broker, so it waits less long than Kafka's clients do by
 #: default (two minutes); what was not delivered is delivered by the next try.
-_WAITS = {"max.block.ms": "15000", "request.timeout.ms": "15000", "delivery.timeout.ms": "30000"}
+_WAITS = {"max.block.ms": "15000", "request.timeout.ms": "15000", "delivery.timeout.ms": "60000"}
 #: Properties that say how a broker is reached.
 _ACCESS = ("security.", "sasl.", "ssl.")
 

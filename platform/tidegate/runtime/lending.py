@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.iceberg.layout import is_of_view
 from tidegate.plan.columns.changes import CHANGES, other_columns
+from tidegate.plan.versions import STALE, replaced_below
 from tidegate.sql.catalog.objects import View
-from tidegate.store.metadata import load_table
+from tidegate.store.metadata import CommittedTable, load_table
+from tidegate.store.once import read_once
 
 if TYPE_CHECKING:
     from tidegate.project import Project, Storage
@@ -28,21 +29,30 @@ def lent_views(storage: Storage, catalog: Catalog) -> frozenset[str]:
     """The views whose results the other environment has stored by the very definition that this one has, and of nothing
     but what that one lends (`storage`: its sources and tables). Costs a reading of the metadata of each view."""
     lent, found = set(storage.lent), set[str]()
-    for view in catalog.order():
-        if isinstance(view, View) and lent.issuperset(view.reads) and _is_stored(storage, view):
-            lent.add(view.name)
-            found.add(view.name)
+    with read_once():
+        for view in catalog.order():
+            if isinstance(view, View) and lent.issuperset(view.reads) and _is_stored(storage, view):
+                lent.add(view.name)
+                found.add(view.name)
     return frozenset(found)
 
 
 def _is_stored(storage: Storage, view: View) -> bool:
-    """Whether results of this definition, and of columns that are still those that it names, are there."""
-    table = load_table(storage, view.name, storage.lender)
-    if table is None or not is_of_view(view, table.properties):
+    """Whether results of this definition are there, of columns that are still those that it names, and of the present
+    results of the views that it reads."""
+
+    def stored(name: str) -> CommittedTable | None:
+        return load_table(storage, name, storage.lender)
+
+    def changes(name: str) -> str | None:
+        below = stored(name)
+        return None if below is None else below.properties.get(CHANGES)
+
+    def life(name: str) -> str | None:
+        below = stored(name)
+        return None if below is None else below.uuid
+
+    table = stored(view.name)
+    if table is None or not is_of_view(view, table.properties) or STALE in table.properties:
         return False
-    return other_columns(view, table.properties, partial(_changes, storage)) is None
-
-
-def _changes(storage: Storage, name: str) -> str | None:
-    table = load_table(storage, name, storage.lender)
-    return None if table is None else table.properties.get(CHANGES)
+    return other_columns(view, table.properties, changes) is None and not replaced_below(table.summary, life)

@@ -50,7 +50,7 @@ def version_frame(context: Context, version: SystemTable, number: int) -> DataFr
     from pyspark.sql import functions as F
 
     view = version.relation.name
-    at = stored_version(context.project.storage_of(context.catalog), view, number)
+    at = stored_version(context.project.storage, view, number)
     if at is None or at.current_snapshot_id is None:
         hint = "its retention has passed, or it was dropped"
         raise TidegateError("TG201", f'there is no version {number} of "{view}" any more', hint=hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,7 @@ class Session(Context):
         catalog: Catalog | None = None,
     ) -> None:
         super().__init__(project, runner, catalog)
-        with_versions(project, self.catalog)
+        with_versions(self.project, self.catalog)
         self._parent = parent
         self._beside = False
 
@@ -97,6 +98,9 @@ class Session(Context):
         closed, nothing can be read from its tables any more."""
         catalog = self.catalog if project is None else catalog
         project = project or self.project
+        if project.lender is not None:
+            # Which views are only read is asked again: the other environment may have replaced results since.
+            project = replace(project)
         child = spark_room.child(self.spark, project.storage)
         session = Session(project, spark_runner(child, self.runner), catalog=catalog)
         session._beside = True

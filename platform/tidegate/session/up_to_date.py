@@ -23,7 +23,7 @@ from tidegate.ingest.sources.files import list_files
 from tidegate.ingest.sources.replay import fingerprint_of, stage_uri
 from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.events import Event, RunFinished, RunStarted, SourceFinished, SourceStarted, ViewFinished
-from tidegate.plan.versions import replaced_below
+from tidegate.plan.versions import STALE, replaced_below
 from tidegate.project.disk import trouble
 from tidegate.project.object_store import read_json
 from tidegate.project.owner import OWNER
@@ -35,7 +35,6 @@ from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.store.metadata import CommittedTable, load_table
 from tidegate.store.sinks import sink_status
 from tidegate.store.status import read_status
-from tidegate.views.definition import STALE
 
 if TYPE_CHECKING:
     from tidegate.project import Project

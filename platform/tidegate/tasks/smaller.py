@@ -21,7 +21,7 @@ class Size:
 
     def __init__(self, usual: int, least: int) -> None:
         self._usual, self._most, self._well = usual, usual, 0
-        self._least, self._planned = min(least, usual), 0
+        self._least, self._planned, self._careful = min(least, usual), 0, False
 
     @property
     def most(self) -> int:
@@ -32,7 +32,7 @@ class Size:
         """`most` of one more batch: those before it went well."""
         self._well += 1
         if self._well > PATIENCE:
-            self._most, self._well = min(2 * self._most, self._usual), 1
+            self._most, self._well, self._careful = min(2 * self._most, self._usual), 1, False
         return self._most
 
     def planned(self, amount: int) -> None:
@@ -44,13 +44,18 @@ class Size:
         planned, self._planned = self._planned, 0
         # (Of one that an earlier run has planned the amount is not known.)
         if planned and seconds > longest:
-            self.shrink(max(self._least, int(planned * longest / seconds)))
-        elif 2 * seconds < longest and planned >= self._most:
+            self._most, self._well = (
+                max(1, min(max(self._least, int(planned * longest / seconds)), self._most)),
+                1,
+            )
+        elif 2 * seconds < longest and planned >= self._most and not self._careful:
             self._most = min(2 * self._most, self._usual)
 
     def shrink(self, to: int) -> None:
-        """What was planned was too large; this is tried now."""
+        """What was planned was too large for its workers; this is tried now. (However quick it is: several have to go
+        well before more is tried.)"""
         self._most, self._well = max(1, min(to, self._most)), 1
+        self._planned, self._careful = 0, True
 
 
 def tasks_at_once(care: int, tasks: int) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
 from tidegate.plan.columns.changes import CHANGES, other_columns
-from tidegate.plan.versions import replaced_below
+from tidegate.plan.versions import STALE, replaced_below
 from tidegate.views.resolve import changes_of
 
 if TYPE_CHECKING:
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
     from tidegate.views.inputs import Pinned
-
-#: Table property of results of an earlier release, whose commits do not say which results below they were computed
-#: from: a view below whose results were replaced since (`versions/build.py`).
-STALE = "tidegate.stale"
 
 
 def same_view(context: Context, view: View, table: StoredTable) -> Snapshot:

@@ -31,6 +31,7 @@ from tidegate.plan.versions import (
     GENERATION,
     HIGHEST,
     KEPT,
+    STALE,
     VALID_FROM,
     KeptPast,
     VersionInBuilding,
@@ -45,7 +46,6 @@ from tidegate.plan.versions import (
 from tidegate.plan.view_stages import KeepStage, SwapStage
 from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import Relation, View
-from tidegate.views.definition import STALE
 from tidegate.views.resolve import changes_of, pin
 from tidegate.views.revisions.comparable import slices_read
 from tidegate.views.versions.held import kept_apart

@@ -150,6 +150,7 @@ class LiveWorker:
 
     def _read(self) -> None:
         """Standard input, which ends with the supervisor: without that nobody would ever stop this process."""
+        parent = os.getppid()
         with open(0, encoding="utf-8", errors="backslashreplace", closefd=False) as lines:
             for line in lines:
                 if (document := order_of(line)) is not None:
@@ -157,6 +158,9 @@ class LiveWorker:
                 else:
                     print(f"tidegate: not understood: {line.rstrip()[:200]}", file=sys.stderr, flush=True)
         self._told(None)
+        # (Of a process that is to be replaced the supervisor closes it, too, and waits as long as it was told to.)
+        while os.getppid() == parent:
+            time.sleep(1.0)
         # As long as this process is there, no other one has the leases of a group that hangs.
         time.sleep(_ORPHANED_SECONDS)
         print("tidegate: the supervisor is gone, and a group does not end", file=sys.stderr, flush=True)
