@@ -12,7 +12,13 @@ from tidegate.evolve.differences import Evolution, pending
 from tidegate.evolve.kept_versions import spark_type
 from tidegate.evolve.seen_by import first_delivery, readers_see, sinks_see
 from tidegate.evolve.sink_changes import of_new_version
-from tidegate.iceberg.layout import has_gone_back, is_of_view, relation_identity, strategy_identity
+from tidegate.iceberg.layout import (
+    has_gone_back,
+    is_as_judged,
+    is_of_view,
+    relation_identity,
+    strategy_identity,
+)
 from tidegate.ingest.definition import options_of
 from tidegate.plan.columns.changes import CHANGES, OPTIONS, ColumnStep, other_columns, with_step
 from tidegate.plan.costs import expected_seconds, rows_so_far
@@ -226,13 +232,9 @@ def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
 def _of_lent(planning: _Planning, relation: Relation, table: CommittedTable | None) -> PlannedChange:
     """Of what another environment's runs judge, whose decisions are taken as they are, or not at all."""
     lender = planning.project.env.reads
-    judged = None if table is None else table.summary.get("tidegate.strategy-identity")
     if table is None:
         what, command = f'environment "{lender}" has no log of it', f"tidegate run --env {lender}"
-    elif table.properties.get("tidegate.identity") == relation_identity(relation) and judged in (
-        None,
-        strategy_identity(relation),
-    ):
+    elif is_as_judged(relation, table.properties, table.summary):
         return PlannedChange(relation.name, relation.kind, "unchanged")
     else:
         what = f'environment "{lender}" has another definition of it'

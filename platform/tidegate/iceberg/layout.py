@@ -312,6 +312,14 @@ def is_of_view(view: View, properties: Mapping[str, str]) -> bool:
     return alike(written, view.definition)
 
 
+def is_as_judged(relation: Relation, properties: Mapping[str, str], summary: Mapping[str, str]) -> bool:
+    """Whether a log with these table properties, whose newest commit says this, is of the relation's columns and input,
+    and was judged by its strategy."""
+    judged = summary.get("tidegate.strategy-identity")
+    same = properties.get("tidegate.identity") == relation_identity(relation)
+    return same and judged in (None, strategy_identity(relation))
+
+
 def has_gone_back(view: View, properties: Mapping[str, str]) -> bool:
     """Whether results with these table properties are of an earlier version, to which the view has gone back from its
     definition, however that is written (E1, E5). Runs continue them then."""

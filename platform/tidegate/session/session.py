@@ -228,15 +228,18 @@ class Session(Context):
         return ViewTable(self, view)
 
 
-def needed_packages(project: Project) -> list[str]:
-    """Maven coordinates of what Spark has to have for a project, beyond the Iceberg runtime."""
-    has_kafka = any(isinstance(c, KafkaOptions | KafkaSinkOptions) for c in _connectors(project))
+def needed_packages(project: Project, catalog: Catalog | None = None) -> list[str]:
+    """Maven coordinates of what Spark has to have for a project, beyond the Iceberg runtime. `catalog`: what the
+    project defines, where that is known."""
+    connectors = _connectors(catalog or project.catalog())
+    has_kafka = any(isinstance(c, KafkaOptions | KafkaSinkOptions) for c in connectors)
     return [*project.storage.packages(), *(KAFKA_PACKAGES if has_kafka else ())]
 
 
-def packages(project: Project) -> list[str]:
-    """With what Spark is started for a project, beyond the Iceberg runtime: what it needs, and what is here already."""
-    needed = needed_packages(project)
+def packages(project: Project, catalog: Catalog | None = None) -> list[str]:
+    """With what Spark is started for a project, beyond the Iceberg runtime: what it needs (`needed_packages`), and what
+    is here already."""
+    needed = needed_packages(project, catalog)
     groups = (KAFKA_PACKAGES, (SQLITE_PACKAGE,))
     # In the same order for all projects: what an archive of classes is for.
     usual = [one for group in groups if set(group) <= set(needed) or cached_jars(group) for one in group]
@@ -245,10 +248,9 @@ def packages(project: Project) -> list[str]:
 
 def purpose(project: Project, lasting: bool = False) -> Purpose:
     """What Spark does for a project, as far as it makes a difference to which classes it loads."""
-    kinds = {type(c).__name__ for c in _connectors(project) if c is not None}
+    kinds = {type(c).__name__ for c in _connectors(project.catalog()) if c is not None}
     return Purpose(" ".join(sorted(kinds)), lasting)
 
 
-def _connectors(project: Project) -> list[Any]:
-    catalog = project.catalog()
+def _connectors(catalog: Catalog) -> list[Any]:
     return [x.connector for x in [*catalog.relations, *catalog.sinks]]

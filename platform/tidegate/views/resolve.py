@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.layout import ddl, is_of_view, relation_identity, strategy_identity
+from tidegate.iceberg.layout import ddl, is_as_judged, is_of_view, relation_identity
 from tidegate.iceberg.protocol import Snapshot
 from tidegate.jvm.failures import refused
 from tidegate.plan.columns.changes import CHANGES
@@ -72,9 +72,8 @@ def require_lent(context: Context, relation: Relation, table: str | None) -> Non
         )
     else:
         log = context.tables.open(table)
-        judged = log.current().summary.get("tidegate.strategy-identity")
-        same = log.property("tidegate.identity") == relation_identity(relation)
-        if same and judged in (None, strategy_identity(relation)):
+        now = log.current()
+        if is_as_judged(relation, log.properties(), now.summary):
             return
         what = f'environment "{lender}" has another definition of'
         hint = "to try out another watermark or source, use an environment with a warehouse of its own"

@@ -39,7 +39,7 @@ class Current:
         self.definitions, self._read = definitions, read
         self._read_at = time.time()
         #: With what Spark is started, or was: what it has to have is more or less of that.
-        self._packages = frozenset(packages(definitions.project))
+        self._packages = frozenset(packages(definitions.project, definitions.catalog))
         self._refused: RefusedDefinitions | None = None
         self._file: LiveRecordFile | None = None
 
@@ -96,7 +96,7 @@ class Current:
         workers.define(new.document())
         supervisor.begin_with(new.groups, new.alone)
         self.definitions, self._read_at = new, time.time()
-        self._packages = frozenset(packages(new.project))
+        self._packages = frozenset(packages(new.project, new.catalog))
 
     def _look(self, supervisor: Supervisor, workers: Workers, leases: LiveLeases) -> None:
         """Read the files; what they say is taken up as a whole, or not at all. Whatever happens, live mode goes on."""
@@ -105,7 +105,7 @@ class Current:
             new = self._read()
             require_no_replacement(new)
             changed = new.changed_since(self.definitions)
-            renew = not self._packages.issuperset(needed_packages(new.project))
+            renew = not self._packages.issuperset(needed_packages(new.project, new.catalog))
             if renew:
                 # Spark was started without the libraries that are needed now.
                 changed = frozenset(group.name for group in new.groups)
@@ -118,7 +118,7 @@ class Current:
         def prepare() -> Redefined:
             self.definitions = new
             if renew:
-                self._packages = frozenset(packages(new.project))
+                self._packages = frozenset(packages(new.project, new.catalog))
             workers.define(new.document(sorted(changed)), renew)
             return Redefined(new.groups, changed, new.alone)
 

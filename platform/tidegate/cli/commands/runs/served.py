@@ -101,12 +101,12 @@ class Service:
 
     def __init__(self, session: Session, files: Files, lends: Lends | None = None) -> None:
         self._session, self._files = session, files
-        #: With what Spark was started.
-        self._packages = frozenset(packages(session.project))
         self._lends: Lends = lends or (lambda session, names, asked: nullcontext(lambda event: None))
         # What changed while it was loaded is of no known state.
         # (A session's own catalog is without the sinks of the environment that it only reads.)
         catalog = session.catalog if session.project.lender is None else session.project.catalog()
+        #: With what Spark was started.
+        self._packages = frozenset(packages(session.project, catalog))
         known = files.before if files.now() == files.before else Likeness(os.urandom(8), os.urandom(8))
         self._read = _Read(known, session.project, catalog)
         self._lock = threading.Lock()
@@ -216,7 +216,7 @@ class Service:
             raise Declined("its project can't be read") from None
         if self._files.now() != before:
             raise Declined("files are changing")
-        if not self._packages.issuperset(needed_packages(project)):
+        if not self._packages.issuperset(needed_packages(project, read.catalog)):
             raise Declined("it was started without jars that are needed now: restart it")
         return read
 
