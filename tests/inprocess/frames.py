@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tests.inprocess.answers.plans import empty_of
+from tests.inprocess.answers.terms import type_in_spark
 from tests.inprocess.held import answer_locally, frame_of, rows_of, when_computed
 from tests.inprocess.views import put_view
 
@@ -36,7 +38,8 @@ def _map_in_arrow(frame: DataFrame, task: Task, schema: Any, *_: Any, **__: Any)
     with inside_a_task():
         made = list(task(iter(rows.to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)])))
     if not made:
-        return frame.sparkSession.createDataFrame([], schema)
+        kind = type_in_spark(schema) if isinstance(schema, str) else schema
+        return frame_of(frame.sparkSession, empty_of(kind.json()))
     return frame_of(frame.sparkSession, pa.Table.from_batches(made))
 
 
@@ -52,52 +55,11 @@ def _with_column(with_column: Any) -> Any:
         """As `withColumn`. Numbers that ascend go by the order that the frame has: inside of a larger query Sail would
         leave the sort out, for nothing asks for its order."""
         if getattr(column._expr, "_name", None) != "monotonically_increasing_id":
-            rows = rows_of(frame)
-            read = (
-                None if rows is None or name in rows.column_names else _read_of_nothing(frame, rows, column)
-            )
-            if rows is None or read is None:
-                return with_column(frame, name, column)  # type: ignore[no-any-return]
-            return frame_of(frame.sparkSession, rows.append_column(name, read))
+            return with_column(frame, name, column)  # type: ignore[no-any-return]
         rows = frame.toArrow()
         return frame_of(frame.sparkSession, rows.append_column(name, pa.array(range(len(rows)), pa.int64())))
 
     return numbered
-
-
-#: What the server has read from columns without a value, by the question and the number of rows.
-_read: dict[tuple[str, bytes, int], pa.ChunkedArray] = {}
-
-
-def _read_of_nothing(frame: DataFrame, rows: pa.Table, column: Any) -> pa.ChunkedArray | None:
-    """What `from_json` and `from_csv` make of the rows of a frame, if no column that they read has a value there; else
-    None. (Sail needs 4 ms for such a column, and decoders leave few values to Spark.)"""
-    asked = column.to_plan(frame.sparkSession.client)
-    functions, names = set[str](), set[str]()
-    _mentioned(asked, functions, names)
-    if not functions & {"from_json", "from_csv"} or not names <= {*rows.column_names}:
-        return None
-    if any(rows[name].null_count < rows.num_rows for name in names):
-        return None
-    key = frame.sparkSession.client._session_id, asked.SerializeToString(deterministic=True), rows.num_rows
-    if key not in _read:
-        _read[key] = frame.select(column).toArrow()[0]
-    return _read[key]
-
-
-def _mentioned(message: Any, functions: set[str], names: set[str]) -> None:
-    """The functions and columns of an expression."""
-    kind = message.DESCRIPTOR.name
-    if kind == "UnresolvedFunction":
-        functions.add(message.function_name)
-    elif kind == "UnresolvedAttribute":
-        names.add(message.unparsed_identifier)
-    elif kind in ("ExpressionString", "SqlExpression", "SubqueryExpression", "UnresolvedStar"):
-        names.add("*")
-    for field, value in message.ListFields():
-        if field.type == field.TYPE_MESSAGE and not field.message_type.GetOptions().map_entry:
-            for one in value if field.is_repeated else [value]:
-                _mentioned(one, functions, names)
 
 
 def _union_by_name(union: Any) -> Any:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from tests.inprocess.answers.plans import answer
+from tests.inprocess.answers.rest import rest_of
+from tests.inprocess.answers.terms import Declined
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,13 +77,13 @@ def _relation() -> Any:
     """The class of plans that are rows of this process."""
     from pyspark.sql.connect.plan import LocalRelation
 
-    class Rows(LocalRelation):
+    class HeldRows(LocalRelation):
         """Rows that travel to the server where they are asked for."""
 
         def _serialize_table(self) -> bytes:
             return _no_rows(self._table.schema) if _asked.for_columns else super()._serialize_table()
 
-    return Rows
+    return HeldRows
 
 
 @lru_cache(2048)
@@ -98,14 +103,21 @@ def when_computed(spark: SparkSession, fetch: Callable[[], pa.Table], like: Any 
     class Fetched(LogicalPlan):
         found: Any = None
 
+        def __init__(self) -> None:
+            super().__init__(None)
+            self.like = like
+
+        def rows(self) -> Any:
+            if self.found is None:
+                self.found = frame_of(spark, fetch())
+            return self.found
+
         def plan(self, session: Any) -> Any:
             if _asked.for_columns and like is not None:
                 return like._plan.plan(session)
-            if self.found is None:
-                self.found = frame_of(spark, fetch())
-            return self.found._plan.plan(session)
+            return self.rows()._plan.plan(session)
 
-    return Frame(Fetched(None), spark)  # type: ignore[arg-type,return-value]  # of Spark Connect
+    return Frame(Fetched(), spark)  # type: ignore[arg-type,return-value]  # of Spark Connect
 
 
 #: Functions of which the type of the result follows from the types of what they are given, not from its values.
@@ -132,6 +144,9 @@ def _schema(frame: Any) -> Any:
     """As PySpark's `_schema`. What columns a plan has depends on no row, and on no session but its settings."""
     while frame._cached_schema is None and _LIKE in vars(frame):
         frame = vars(frame)[_LIKE]
+    if frame._cached_schema is None and frame._session.conf.answers:
+        with suppress(Declined):
+            frame._cached_schema, _ = _types(answer(frame._plan, True).table().schema)
     if frame._cached_schema is None:
         client = frame._session.client
         _asked.for_columns = True
@@ -184,10 +199,33 @@ def _without_value(literal: Any) -> None:
         setattr(literal, kind, 0)
 
 
+def _computed(frame: Any) -> pa.Table | None:
+    """The rows of a frame, where they are known, or all that is asked is answered in this process."""
+    rows = rows_of(frame)
+    if rows is None and frame._session.conf.answers:
+        try:
+            found = answer(frame._plan).table()
+        except Declined:
+            return None
+        schema, arrow = _types(found.schema)
+        rows = vars(frame)[_ROWS] = found.cast(arrow)
+        if frame._cached_schema is None:
+            frame._cached_schema = schema
+    return rows
+
+
+def _rest(frame: Any) -> Any:
+    """What the server is asked of a frame."""
+    spark = frame._session
+    if not spark.conf.answers:
+        return frame
+    return type(frame)(rest_of(frame._plan, lambda rows: frame_of(spark, rows)._plan), spark)
+
+
 def _to_table(real: Any) -> Any:
     def to_table(frame: Any) -> Any:
-        rows = rows_of(frame)
-        return _answered(real, frame) if rows is None else (rows, frame._cached_schema)
+        rows = _computed(frame)
+        return _answered(real, _rest(frame)) if rows is None else (rows, frame._cached_schema)
 
     return to_table
 
@@ -205,7 +243,7 @@ def _answered(real: Any, frame: Any) -> Any:
 
 def _to_arrow(real: Any) -> Any:
     def to_arrow(frame: Any) -> Any:
-        rows = rows_of(frame)
+        rows = _computed(frame)
         if rows is None and _RENAMED in vars(frame):
             renamed, names = vars(frame)[_RENAMED]
             return renamed.toArrow().rename_columns(names)
@@ -265,12 +303,28 @@ def _count(real: Any) -> Any:
     return count
 
 
+def _one_by_one(real: Any) -> Any:
+    def to_local_iterator(frame: Any, *given: Any, **named: Any) -> Any:
+        return real(frame, *given, **named) if _computed(frame) is None else iter(frame.collect())
+
+    return to_local_iterator
+
+
+def _is_empty(real: Any) -> Any:
+    def is_empty(frame: Any) -> bool:
+        rows = _computed(frame)
+        return real(frame) if rows is None else rows.num_rows == 0  # type: ignore[no-any-return]
+
+    return is_empty
+
+
 def answer_locally(frame: Any) -> None:
     """Give the class of Spark Connect's frames these answers."""
     frame._schema = property(_schema)
     # PySpark gives a copy, since anybody may change it.
     frame.schema = frame._schema
     wrapped = {"_to_table": _to_table, "toArrow": _to_arrow, "toDF": _to_df, "limit": _limit, "count": _count}
+    wrapped |= {"toLocalIterator": _one_by_one, "isEmpty": _is_empty}
     for name, wrap in wrapped.items():
         setattr(frame, name, wrap(getattr(frame, name)))
     for name in _SAME_COLUMNS:

@@ -68,9 +68,9 @@ def _rewrite(message: Any, plain: frozenset[str]) -> None:
     if kind == "UnresolvedFunction" and message.function_name in plain:
         message.function_name = _INSTEAD[message.function_name]
     elif kind == "UnresolvedAttribute":
-        message.unparsed_identifier = _quoted(message.unparsed_identifier)
+        message.unparsed_identifier = quoted(message.unparsed_identifier)
     elif kind == "UnresolvedStar" and message.unparsed_target:
-        message.unparsed_target = _quoted(message.unparsed_target)
+        message.unparsed_target = quoted(message.unparsed_target)
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE:
             if field.message_type.GetOptions().map_entry:
@@ -78,12 +78,12 @@ def _rewrite(message: Any, plain: frozenset[str]) -> None:
             for one in value if field.is_repeated else [value]:
                 _rewrite(one, plain)
         elif field.name in ("query", "expression") and isinstance(value, str):
-            text = _with_operators(without_attempts(_quoted(value)), plain)
+            text = _with_operators(without_attempts(quoted(value)), plain)
             if text != value:
                 setattr(message, field.name, text)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """With quotes around inner names, which Spark takes without."""
     if "\x1f" not in text:
         return text

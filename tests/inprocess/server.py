@@ -32,6 +32,9 @@ _SETTINGS = {
 #: Settings of which Sail knows nothing: tidegate's own, and those of Spark's adaptive execution.
 _UNKNOWN = ("spark.tidegate.", "spark.sql.adaptive.")
 
+#: Settings that say how Spark computes a result, not which.
+_WITHOUT_EFFECT = ("spark.sql.adaptive.", "spark.sql.execution.arrow.")
+
 _connecting = threading.Lock()
 
 
@@ -96,6 +99,15 @@ class _Settings:
         #: What of it the server is told.
         self.sent = _sent(given)
 
+    @property
+    def answers(self) -> bool:
+        """Whether questions may be answered here: as Spark does with these settings, and others that change no rows."""
+        known = all(self.given.get(key) == value for key, value in _SETTINGS.items())
+        return known and all(
+            key in _SETTINGS or key.startswith(_WITHOUT_EFFECT) or not key.startswith("spark.sql.")
+            for key in self.given
+        )
+
     def get(self, key: str, default: Any = _NoValue) -> str | None:
         if key in self.given:
             return self.given[key]
@@ -146,6 +158,11 @@ class Session(Connect):
 
     def __del__(self) -> None:
         """Nothing of it is on the server."""
+
+
+def parsed_type(text: str) -> Any:
+    """Spark's type of its text."""
+    return _client(_sent(_SETTINGS))._analyze(method="ddl_parse", ddl_string=text).parsed
 
 
 def connect() -> SparkSession:

@@ -29,9 +29,9 @@ def test_an_answer_that_cannot_be_read_is_asked_for_once_more(
     with without_a_jvm():
         session = open_session(tmp_path)
         monkeypatch.setattr(SparkConnectClient, "to_table", to_table)
-        frame = session.spark.sql("SELECT 1 AS x")
+        frame = session.spark.sql("SELECT upper('x') AS x")
         if lost == 1:
-            assert frame.collect() == [(1,)]
+            assert frame.collect() == [("X",)]
         else:
             with pytest.raises(AssertionError):
                 frame.collect()
