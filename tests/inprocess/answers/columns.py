@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.inprocess.answers.terms import (
-    TYPES,
+    ONE,
     Call,
     Cast,
     Declined,
@@ -66,7 +66,8 @@ def _function(expression: Any) -> Term:
     if expression._is_distinct and expression._name != "count":
         raise Declined
     name = "count_distinct" if expression._is_distinct else expression._name
-    return Call(name, tuple(map(term, expression._args)))
+    given = tuple(map(term, expression._args))
+    return Call(name, (ONE,) if name == "count" and given == (Star(),) else given)
 
 
 def _case(expression: Any) -> Term:
@@ -77,7 +78,8 @@ def _case(expression: Any) -> Term:
 def _cast(expression: Any) -> Term:
     if expression._eval_mode not in (None, "try", "legacy"):
         raise Declined
-    return Cast(term(expression._expr), _type(expression._data_type))
+    kind = expression._data_type
+    return Cast(term(expression._expr), type_of(kind) if isinstance(kind, str) else arrow_type(kind))
 
 
 def _literal(expression: Any) -> Term:
@@ -132,12 +134,6 @@ _READ: dict[str, Callable[[Any], Term]] = {
     "CommonInlineUserDefinedFunction": _work,
     "WindowExpression": _window,
 }
-
-
-def _type(given: Any) -> Any:
-    if isinstance(given, str):
-        return TYPES[given.lower()] if given.lower() in TYPES else type_of(given)
-    return arrow_type(given)
 
 
 @lru_cache(4096)

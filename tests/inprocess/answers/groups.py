@@ -19,8 +19,8 @@ _AGGREGATES = {
     "try_sum": "sum",
     "min": "min",
     "max": "max",
+    "count_distinct": "count_distinct",
 }
-_AGGREGATES["count_distinct"] = "count_distinct"
 #: Those whose columns Spark names as they are written.
 _NAMED = {"count", "min", "max", "sum"}
 
@@ -73,8 +73,9 @@ class _Inner:
     def _aggregate(self, asked: Call) -> Name:
         if len(asked.given) != 1:
             raise Declined
-        given = asked.given[0] if not isinstance(asked.given[0], Star) else Value(pa.scalar(1, pa.int32()))
-        column = self._rows.whole(value_of(given, self._rows))
+        if isinstance(asked.given[0], Star):
+            raise Declined
+        column = self._rows.whole(value_of(asked.given[0], self._rows))
         if asked.function == "count_if":
             column = FUNCTIONS["when"](column, pa.scalar(1, pa.int32()))
         if asked.function.endswith("sum") and not pa.types.is_integer(column.type):

@@ -23,8 +23,14 @@ _NODES = {
     "SubqueryAlias",
     "Aggregate",
     "Join",
+    "Deduplicate",
+    "SetOperation",
+    "Hint",
+    "Over",
+    "SQL",
+    "Fetched",
+    "LocalRelation",
 }
-_NODES |= {"Deduplicate", "SetOperation", "Hint", "Over", "SQL", "Fetched", "LocalRelation"}
 _EXPRESSIONS = ("_columns", "columns", "filter", "_grouping_cols", "_aggregate_cols", "on", "_parameters")
 
 

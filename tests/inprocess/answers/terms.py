@@ -57,7 +57,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A term as another type of Arrow. `safe`: NULL instead of an error, as TRY_CAST, or as CAST without ANSI mode."""
+    """A term as another type of Arrow."""
 
     term: Term
     type: Any
@@ -103,7 +103,10 @@ Term = Name | Value | Call | Cast | Work | Struct | Window | Star
 #: A term, and the name that it has in a result; None: it has none that is known here.
 Named = tuple[Term, str | None]
 
-TYPES = {
+#: What `count(*)` counts.
+ONE = Value(pa.scalar(1, pa.int32()))
+
+_TYPES = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "integer": pa.int32(),
@@ -140,7 +143,7 @@ def type_of_work(work: Work) -> Any:
 @lru_cache(1024)
 def type_of(text: str) -> Any:
     """Of Spark's words for it."""
-    return arrow_type(type_in_spark(text))
+    return _TYPES[text.lower()] if text.lower() in _TYPES else arrow_type(type_in_spark(text))
 
 
 @lru_cache(1024)

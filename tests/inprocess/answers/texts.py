@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from tests.inprocess.answers.terms import (
     NOT_HERE,
-    TYPES,
+    ONE,
     Call,
     Cast,
     Declined,
@@ -182,7 +182,7 @@ def _group_function(node: Any) -> Term:
         raise Declined
     given = [node.args[key] for key in ("this", "offset") if node.args.get(key)]
     if name == "count" and isinstance(node.this, exp.Star):
-        return Call(name, (Value(pa.scalar(1, pa.int32())),))
+        return Call(name, (ONE,))
     return Call(name, tuple(map(_term_of, given)))
 
 
@@ -288,8 +288,7 @@ def _interval(node: Any) -> Any:
 
 
 def _cast_of(node: Any) -> Term:
-    kind, given = node.to.sql("spark"), node.this
-    target = TYPES[kind.lower()] if kind.lower() in TYPES else type_of(kind)
+    target, given = type_of(node.to.sql("spark")), node.this
     if isinstance(given, exp.Literal) and pa.types.is_timestamp(target):
         if not given.is_string or isinstance(node, exp.TryCast):
             raise Declined
