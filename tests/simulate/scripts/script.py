@@ -295,7 +295,7 @@ def _editing(seed: int, rng: Random) -> Script:
 _EDITING = (21, 27)
 _QUERIES = ("hopping", "sorted", "tumbling", "visits")
 #: Of thirty seeds these erase rows; and what an erasure does beside its own steps.
-_ERASING = (22, 26, 29)
+_ERASING = (22, 24, 26, 29)
 _ALONGSIDE = ("commit log", "commit view", "write data", "read data", "compute task")
 
 
