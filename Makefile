@@ -110,7 +110,7 @@ chaos: java $(STAMP) ## kill -9 at random during a load of 2,000,000 rows, then 
 edits: java $(STAMP) ## 20 projects that are edited under live load from a broker, with kills (an hour; ARGS="--seed 3"); goes on where it was stopped
 	@$(BIN)/python -m tests.edits.run $(ARGS)
 
-soak: java $(STAMP) ## Half an hour at a steady rate: does anything grow?
+soak: java $(STAMP) ## Half an hour at a steady rate: does anything grow? (ARGS="--sources 20": many sources, two views each)
 	@$(BIN)/python tests/soak/run.py $(ARGS)
 
 lock: $(AUDIT_STAMP) ## Write the locks anew, with sums; versions stay where pyproject.toml allows it (ARGS=--upgrade: newest)

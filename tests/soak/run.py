@@ -14,7 +14,6 @@ import os
 import platform
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,17 +26,14 @@ if __name__ == "__main__":
 
 from infra.kafka.broker import LocalBroker, free_port  # noqa: E402
 from infra.kafka.topics import Topics  # noqa: E402
-from tests.chaos.load import BIG, WEIGHTS  # noqa: E402
 from tests.chaos.pipeline import Pipeline  # noqa: E402
-from tests.chaos.project import SORTED, SOURCE, VIEWS, write_project  # noqa: E402
 from tests.soak.page import figures, plot, read_csv, table, write_csv, write_docs  # noqa: E402
-from tests.soak.sample import MB, Told, of_lag, of_processes, of_tables, series  # noqa: E402
+from tests.soak.sample import MB, Told, of_processes  # noqa: E402
+from tests.soak.shapes import ManySources, OneSource, Shape  # noqa: E402
 from tests.soak.trend import Trend, trend  # noqa: E402
 from tidegate.project import Project  # noqa: E402
 
-TOPIC = "soak"
-TABLES = [SOURCE, *(view.name for view in VIEWS), SORTED]
-PAGE, IMAGE = ROOT / "docs" / "soak.md", "images/soak.png"
+PAGE = ROOT / "docs" / "soak.md"
 #: As short as upkeep allows, so that a run of half an hour sees it at work several times.
 _MAINTENANCE = """\
 defaults:
@@ -45,13 +41,19 @@ defaults:
   settle: 1 minute
   compact_when_files: 50
 """
+#: What a run of many sources has instead of a default, as the suite `many` of `make bench`.
+_MANY = {"rate": 100.0, "interval": "5s"}
+#: Rows of many sources do not end before the last sample, however long it takes.
+_SPARE_S = 120.0
 
 
 @dataclass(frozen=True)
 class Options:
-    """Of one run; times in seconds. `minutes` are measured, after `warm_up` minutes that are not. `samples`: of an
-    earlier run, to be judged once more instead of a new one."""
+    """Of one run; times in seconds. `sources`: one is that of `make chaos`, several have two views each. `rate`: rows
+    per second of each source. `minutes` are measured, after `warm_up` minutes that are not. `samples`: of an earlier
+    run, to be judged once more instead of a new one."""
 
+    sources: int = 1
     minutes: float = 30.0
     warm_up: float = 25.0
     rate: float = 2000.0
@@ -61,6 +63,12 @@ class Options:
     out: Path = Path(".tidegate/soak")
     docs: bool = False
     samples: Path | None = None
+
+    def shape(self) -> Shape:
+        """What is run."""
+        if self.sources == 1:
+            return OneSource(self.rate, self.seed)
+        return ManySources(self.sources, self.rate, 60 * (self.warm_up + self.minutes) + _SPARE_S)
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ class Soak:
     """One run in `folder`."""
 
     def __init__(self, options: Options, folder: Path) -> None:
-        self.options, self.folder = options, folder
+        self.options, self.folder, self.shape = options, folder, options.shape()
         self.broker, self.port = LocalBroker(folder / "kafka"), free_port()
         self.root = folder / "project"
         self.pipeline = Pipeline(self.root, options.interval)
@@ -90,34 +98,23 @@ class Soak:
     def run(self) -> Report:
         """Everything; leaves nothing running, whatever happens."""
         bootstrap = f"127.0.0.1:{self.port}"
-        producer = None
         try:
-            say("a broker, a topic, a project")
+            say("a broker, topics, a project")
             self.broker.start(self.port, with_parent=True, notify=say)
-            with Topics(bootstrap) as topics:
-                topics.create(TOPIC, len(WEIGHTS), {"max.message.bytes": str(2 * BIG)})
-            write_project(self.root, bootstrap, TOPIC, idle_seconds=60)
+            self.shape.prepare(self.folder, bootstrap)
             (self.root / "jobs").mkdir()
             (self.root / "jobs" / "maintenance.yaml").write_text(_MAINTENANCE)
             self.pipeline.start()
-            words = [bootstrap, TOPIC, str(self.options.rate), str(self.options.seed)]
-            producer = subprocess.Popen(
-                [sys.executable, "-m", "tests.soak.produce", *words],
-                cwd=ROOT,
-                stdout=subprocess.DEVNULL,
-                stderr=(self.folder / "producer.log").open("wb"),
-            )
+            self.shape.start()
             with Topics(bootstrap) as topics:
-                self._sample(topics, producer)
-            producer.send_signal(signal.SIGTERM)
+                self._sample(topics)
+            self.shape.stop()
             if code := self.pipeline.stop():
                 self.failures.append(f"tidegate live ended with {code} after SIGTERM")
         except TimeoutError as error:
             self.failures.append(str(error))
         finally:
-            if producer is not None:
-                producer.kill()
-                producer.wait()
+            self.shape.stop()
             self.pipeline.clean()
             self.broker.kill()
         return self._report()
@@ -127,21 +124,20 @@ class Soak:
         self.samples = samples
         return self._report()
 
-    def _sample(self, topics: Topics, producer: subprocess.Popen[bytes]) -> None:
+    def _sample(self, topics: Topics) -> None:
         project, told = Project.load(self.root, "local"), Told(self.pipeline.log)
         began = time.monotonic()
         length = 60 * (self.options.warm_up + self.options.minutes)
         workers: set[int] = set()
         for n in range(1, int(length / self.options.every) + 1):
             time.sleep(max(0.0, began + n * self.options.every - time.monotonic()))
-            if not self.pipeline.runs or producer.poll() is not None:
+            if not self.pipeline.runs or not self.shape.runs:
                 self.failures.append("tidegate live or the producer has ended")
                 say(self.pipeline.tail())
                 return
             sample: dict[str, float] = {"seconds": time.monotonic() - began}
-            processes = self.pipeline.processes()
-            sample |= of_processes(processes) | of_tables(project, TABLES) | told.times()
-            sample |= of_lag(project, SOURCE, lambda: topics.ends(TOPIC), time.time)
+            sample |= of_processes(self.pipeline.processes()) | told.times()
+            sample |= self.shape.sample(project, topics)
             self.samples.append(sample)
             if (worker := self.pipeline.worker()) is not None:
                 workers.add(worker.pid)
@@ -156,19 +152,20 @@ class Soak:
         def value(name: str) -> str:
             return f"{sample[name]:,.4g}" if name in sample else "?"
 
-        files = sum(v for k, v in sample.items() if k.endswith("files on disk"))
+        shown = self.shape.shown
         say(
             f"{sample['seconds'] / 60:5.1f} min  rows {value('rows')}  waiting {value('rows waiting')}  "
             f"jvm {value('memory jvm')} MB  worker {value('memory worker')} MB  tick {value('tick')} s  "
-            f"files {files:,.0f}  snapshots {value(f'{SOURCE}: snapshots')}"
+            f"{shown}: files {value(f'{shown}: files on disk')}  snapshots {value(f'{shown}: snapshots')}"
         )
 
     def _report(self) -> Report:
-        options = self.options
-        out, known = options.out, series(TABLES)
+        options, shape = self.options, self.shape
+        out, known = options.out, shape.known
+        image = f"{shape.stem}.png"
         out.mkdir(parents=True, exist_ok=True)
         measured = [s for s in self.samples if s["seconds"] >= 60 * options.warm_up]
-        trends = []
+        trends, missing = [], []
         for name, one in known.items():
             if one.limit is None:
                 continue
@@ -176,27 +173,28 @@ class Soak:
             found = trend(name, one.unit, [s["seconds"] for s in measured], values, one.limit)
             if found is not None:
                 trends.append(found)
+            else:
+                missing.append(name)
         if options.samples is None:
-            write_csv(out / "soak.csv", list(known), self.samples)
+            write_csv(out / f"{shape.stem}.csv", list(known), self.samples)
         by_name = {t.name: t for t in trends}
         if self.samples:
-            plot(out / "soak.png", known, self.samples, 60 * options.warm_up, by_name)
+            plot(out / image, known, self.samples, 60 * options.warm_up, by_name)
         if self.pipeline.log.is_file():
             shutil.copy(self.pipeline.log, out / "live.log")
-        if not trends:
-            self.failures.append("there was nothing to measure after the warm-up")
+        if missing:
+            self.failures.append(f"too few samples after the warm-up of: {', '.join(missing)}")
         last = self.samples[-1] if self.samples else {}
         facts = {
             "judged": f"{(last.get('seconds', 0) / 60 - options.warm_up):.0f} minutes, after a warm-up of "
             f"{options.warm_up:g} at the same rate",
-            "rate": f"{options.rate:,.0f} rows a second, {last.get('rows', 0):,.0f} rows in the log at the end",
-            "tick": f"every {options.interval} at the soonest, {len(WEIGHTS)} partitions, {len(TABLES) - 1} views",
+            **shape.facts(max((s.get("rows", 0) for s in self.samples), default=0), options.interval),
             "machine": f"{os.cpu_count()} cores, {_memory()}, Python {platform.python_version()}",
         }
         report = Report(facts, trends, self.failures)
         if options.docs and not report.failures:
-            shutil.copy(out / "soak.png", PAGE.parent / IMAGE)
-            write_docs(PAGE, figures(trends, facts, IMAGE))
+            shutil.copy(out / image, PAGE.parent / "images" / image)
+            write_docs(PAGE, figures(trends, facts, f"images/{image}"), *shape.marks)
         return report
 
 
@@ -211,37 +209,35 @@ def say(text: str) -> None:
 def parse(arguments: list[str] | None = None) -> tuple[Options, bool]:
     """The options, and whether to print JSON."""
     d = Options()
+    # What is not given is not there, so that the defaults are those of the run.
     parser = argparse.ArgumentParser(
-        prog="make soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="make soak",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument("--minutes", type=float, default=d.minutes, help="measured, after the warm-up")
-    parser.add_argument("--warm-up", type=float, default=d.warm_up, help="minutes that are not judged")
-    parser.add_argument("--rate", type=float, default=d.rate, help="rows a second")
-    parser.add_argument("--interval", default=d.interval, help="of tidegate live")
-    parser.add_argument("--every", type=float, default=d.every, metavar="SECONDS", help="between two samples")
-    parser.add_argument("--seed", type=int, default=d.seed, help="of the rows")
-    parser.add_argument("--out", type=Path, default=d.out, help="folder for soak.csv, soak.png and live.log")
-    parser.add_argument("--write-docs", action="store_true", help="put the figures and the plot into docs/")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--sources", type=int, metavar="N", help="1: the project of make chaos; more: with two views each")
+    add("--minutes", type=float, help=f"measured, after the warm-up ({d.minutes:g})")
+    add("--warm-up", type=float, help=f"minutes that are not judged ({d.warm_up:g})")
+    add("--rate", type=float, help=f"rows a second of each source ({d.rate:g}; of many {_MANY['rate']:g})")
+    add("--interval", help=f"of tidegate live ({d.interval}; with many sources {_MANY['interval']})")
+    add("--every", type=float, metavar="SECONDS", help=f"between two samples ({d.every:g})")
+    add("--seed", type=int, help="of the rows of one source")
+    add("--out", type=Path, help=f"folder for samples, plot and live.log ({d.out})")
+    add("--write-docs", action="store_true", dest="docs", help="put the figures and the plot into docs/")
+    add(
         "--samples",
         type=Path,
         metavar="CSV",
-        help="judge an earlier run's samples once more, with this --warm-up",
+        help="judge an earlier run's samples once more, with this --warm-up and number of --sources",
     )
-    parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
-    given = parser.parse_args(arguments)
-    options = Options(
-        given.minutes,
-        given.warm_up,
-        given.rate,
-        given.interval,
-        given.every,
-        given.seed,
-        given.out,
-        given.write_docs,
-        given.samples,
-    )
-    return options, given.json
+    add("--json", action="store_true", help="print the report as one JSON object")
+    given = vars(parser.parse_args(arguments))
+    as_json = given.pop("json", False)
+    if given.get("sources", 1) < 1:
+        parser.error("--sources: at least one source is needed")
+    return Options(**((_MANY if given.get("sources", 1) > 1 else {}) | given)), as_json
 
 
 def main() -> int:
@@ -261,7 +257,8 @@ def main() -> int:
     else:
         print("\n".join(f"{name}: {value}" for name, value in report.facts.items()))
         print(table(report.trends))
-        print(f"growing: {', '.join(report.growing) or 'nothing'}   ({options.out}/soak.csv, soak.png)")
+        files = f"{options.out}/{soak.shape.stem}.csv and .png"
+        print(f"growing: {', '.join(report.growing) or 'nothing'}   ({files})")
         for failure in report.failures:
             print(f"FAILED: {failure}")
     return 1 if report.growing or report.failures else 0

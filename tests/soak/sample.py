@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,17 @@ class Series:
 _MEMORY = Limit(0.10, 30)
 _FEW, _FILES = Limit(0.10, 5), Limit(0.20, 50)
 _SECONDS = Limit(0.20, 0.3)
+_OF_TABLE = {
+    "data files": Series("", _FILES),
+    "files on disk": Series("", _FILES),
+    "snapshots": Series("", _FILES),
+    "metadata": Series("KB", Limit(0.20, 200)),
+}
+SLOWEST = "tick of the slowest group"
 
 
-def series(tables: list[str]) -> dict[str, Series]:
-    """Every column of the CSV behind `seconds`, in order."""
+def series(tables: Sequence[str], has_groups: bool = False) -> dict[str, Series]:
+    """Every column of the CSV behind `seconds`, in order. `has_groups`: more than one."""
     out = {
         "memory supervisor": Series("MB", _MEMORY),
         "memory worker": Series("MB", _MEMORY),
@@ -45,18 +52,14 @@ def series(tables: list[str]) -> dict[str, Series]:
         "open files jvm": Series("", Limit(0.10, 20)),
         "processes": Series("", _FEW),
         "tick": Series("s", _SECONDS),
+        **({SLOWEST: Series("s", _SECONDS)} if has_groups else {}),
         "batch": Series("s", _SECONDS),
         "commits of a tick": Series("s", _SECONDS),
         "rows waiting": Series("rows", None),
         "watermark behind": Series("s", Limit(0.20, 5)),
         "rows": Series("rows", None),
     }
-    for table in tables:
-        out[f"{table}: data files"] = Series("", _FILES)
-        out[f"{table}: files on disk"] = Series("", _FILES)
-        out[f"{table}: snapshots"] = Series("", _FILES)
-        out[f"{table}: metadata"] = Series("KB", Limit(0.20, 200))
-    return out
+    return out | {f"{table}: {kind}": one for table in tables for kind, one in _OF_TABLE.items()}
 
 
 def of_processes(processes: list[Process]) -> dict[str, float]:
@@ -87,30 +90,42 @@ def _role(process: Process, place: int) -> str:
     return "spark python" if process.is_spark_python else "worker"
 
 
-def of_tables(project: Project, tables: list[str]) -> dict[str, float]:
-    """Data files that the newest snapshot has, all files on disk, snapshots, and the size of all metadata."""
-    out: dict[str, float] = {}
-    for table in tables:
-        try:
-            state = load_table(project.storage, table)
-        except TidegateError:
-            state = None  # it is being committed to
+def of_tables(project: Project, tables: Sequence[str]) -> dict[str, float]:
+    """What is measured of each of these tables, as far as it is to be had."""
+    return {f"{table}: {kind}": value for table in tables for kind, value in of_table(project, table).items()}
+
+
+def of_table(project: Project, table: str) -> dict[str, float]:
+    """Data files that the newest snapshot has, all files on disk, snapshots, and the size of all metadata; empty if the
+    table is not to be had just now."""
+    storage = project.storage
+    try:
+        state = load_table(storage, table)
         if state is None:
-            continue
-        try:
-            content = json.loads(Path(state.metadata_location).read_text())
-        except (OSError, ValueError):
-            continue
-        current = next(
-            (s for s in content["snapshots"] if s["snapshot-id"] == state.current_snapshot_id),
-            {"summary": {}},
-        )
-        folder = Path(state.metadata_location).parent
-        out[f"{table}: data files"] = int(current["summary"].get("total-data-files", 0))
-        out[f"{table}: files on disk"] = _count(folder.parent / "data")[0]
-        out[f"{table}: snapshots"] = len(content["snapshots"])
-        out[f"{table}: metadata"] = _count(folder)[1] / 1024
-    return out
+            return {}
+        content = json.loads(storage.content(state.metadata_location))
+    except (TidegateError, OSError, ValueError):
+        return {}  # it is being committed to
+    current = next(
+        (s for s in content["snapshots"] if s["snapshot-id"] == state.current_snapshot_id),
+        {"summary": {}},
+    )
+    assert storage.local_warehouse is not None
+    folder = storage.local_warehouse / storage.namespace_of(table) / table
+    return {
+        "data files": int(current["summary"].get("total-data-files", 0)),
+        "files on disk": _count(folder / "data")[0],
+        "snapshots": len(content["snapshots"]),
+        "metadata": _count(folder / "metadata")[1] / 1024,
+    }
+
+
+def together(
+    found: Sequence[Mapping[str, float]], how: Callable[[Iterable[float]], float]
+) -> dict[str, float]:
+    """One figure for many tables or sources; none if one of them has none: a sum of the others would be too low."""
+    names = [name for name in found[0] if all(name in one for one in found)]
+    return {name: how(one[name] for one in found) for name in names}
 
 
 def _count(folder: Path) -> tuple[int, int]:
@@ -134,15 +149,19 @@ class Told:
         self._path, self._at = path, 0
 
     def times(self) -> dict[str, float]:
-        """Medians of ticks, batches and commits, in seconds."""
+        """Medians of ticks, batches and commits, in seconds, and that of the group whose ticks took longest."""
         values: dict[str, list[float]] = {}
+        groups: dict[str, list[float]] = {}
         for event in self._events():
             kind = event.get("event")
             if kind == "tick_finished" and event.get("rows"):
                 values.setdefault("tick", []).append(event["seconds"])
+                groups.setdefault(event["group"], []).append(event["seconds"])
                 values.setdefault("commits of a tick", []).append(event["commit_seconds"])
             elif kind == "batch_committed":
                 values.setdefault("batch", []).append(event["seconds"])
+        if groups:
+            values[SLOWEST] = [max(statistics.median(found) for found in groups.values())]
         return {name: statistics.median(found) for name, found in values.items()}
 
     def _events(self) -> list[Mapping[str, Any]]:

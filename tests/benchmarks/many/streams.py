@@ -78,8 +78,14 @@ class Sender:
     def __init__(self, bootstrap: str, streams: Sequence[Stream], tick_s: float) -> None:
         self._bootstrap, self._streams, self._tick_s = bootstrap, streams, tick_s
         self._errors: list[BaseException] = []
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.behind_s = 0.0
+
+    @property
+    def runs(self) -> bool:
+        """Whether there are rows to come, and none was refused."""
+        return self._thread.is_alive()
 
     def prepare(self) -> None:
         """Make the topics, with the rows of tick 0."""
@@ -103,6 +109,11 @@ class Sender:
         if self._errors:
             raise EngineFailed(f"the producer: {self._errors[0]}")
 
+    def stop(self) -> None:
+        """Send no more rows, however many there are to come."""
+        self._over.set()
+        self._thread.join()
+
     def _run(self) -> None:
         active = [stream for stream in self._streams if not stream.quiet]
         ticks = max((stream.ticks for stream in active), default=0)
@@ -113,6 +124,8 @@ class Sender:
                 coming = [pool.submit(encoded_ticks, stream, *cut) for cut in cuts[:1] for stream in active]
                 wire, began = Wire(self._bootstrap), None
                 for number, (first, last) in enumerate(cuts):
+                    if self._over.is_set():
+                        break
                     found = [one.result() for one in coming]
                     following = cuts[number + 1 : number + 2]
                     coming = [
@@ -130,7 +143,8 @@ class Sender:
 
     def _send(self, wire: Wire, tick: int, due: float, rows: list[tuple[Stream, dict[int, bytes]]]) -> None:
         """One tick of all streams, when it is due."""
-        time.sleep(max(0.0, due - time.time()))
+        if self._over.wait(max(0.0, due - time.time())):
+            return
         self.behind_s = max(self.behind_s, time.time() - due)
         for stream, batches in rows:
             stream.sent_at[tick] = wire.send(stream.topic, batches) if batches else time.time()

@@ -7,9 +7,11 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.benchmarks.load import Load, events
-from tests.benchmarks.many.streams import Commits, Stream, encoded_ticks
+from tests.benchmarks.many import streams
+from tests.benchmarks.many.streams import Commits, Sender, Stream, encoded_ticks
 from tests.benchmarks.many.team import DELAY_S, SECOND, Case, make_team, team_streams
 from tests.benchmarks.suites.change import changes_of
 from tests.benchmarks.suites.many import CASES, delays, rank
@@ -31,6 +33,28 @@ def test_all_rows_are_sent_once_and_a_quiet_stream_beforehand() -> None:
     quiet = encoded_ticks(Stream("t", LOAD, 60, quiet=True), 0, 60)
     assert set(quiet[0]) == {0, 1, 2}
     assert not any(quiet[1:])
+
+
+def test_a_sender_stops_before_its_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mute:
+        def __init__(self, _: str) -> None:
+            pass
+
+        def send(self, *_: object) -> float:
+            return 1.0
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(streams, "Wire", Mute)
+    stream = Stream("t", LOAD, 60)
+    sender = Sender("nowhere", [stream], 600.0)
+    sender.start()
+    assert sender.runs
+    sender.stop()
+    assert not sender.runs
+    assert np.count_nonzero(stream.sent_at) <= 1
+    sender.finish()
 
 
 def test_a_window_that_is_missing_has_waited_for_ever() -> None:
