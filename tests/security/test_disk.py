@@ -77,6 +77,40 @@ def _raise_from(error: Exception) -> None:
     raise RuntimeError("task failed") from error
 
 
+class _Java:
+    """An exception of the JVM. As with Py4J, each answer is another object, which equals the others."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Java) and other.name == self.name
+
+    def getCause(self) -> _Java:
+        return _Java({"one": "other", "other": "one"}[self.name])
+
+    def getClass(self) -> _Java:
+        return self
+
+    def getName(self) -> str:
+        return self.name
+
+    toString = getName
+
+
+def test_errors_that_name_each_other_as_their_cause_are_looked_at_once() -> None:
+    one, other = RuntimeError("one"), RuntimeError("other")
+    one.__cause__, other.__context__ = other, one
+    assert trouble(one) is None
+    one.java_exception = _Java("one")  # type: ignore[attr-defined]
+    assert trouble(other) is None
+    other.__context__ = full = OSError(errno.ENOSPC, "No space left on device", "/w/x")
+    full.__context__ = one
+    found = trouble(one)
+    assert found is not None
+    assert found.message == "/w/x can't be used: the disk is full"
+
+
 def test_a_command_says_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system", "/shop/.tidegate")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, TypeVar
 
 from tidegate.errors import Location, TidegateError
 from tidegate.masking import masked
+
+_Error = TypeVar("_Error")
 
 _ICEBERG = ("org.apache.iceberg.exceptions.", "org.apache.iceberg.jdbc.")
 #: Of a commit that may be stored all the same.
@@ -25,11 +27,19 @@ NO_ANSWER = frozenset({"TG620", "TG623", "TG624"})
 UNANSWERED = (_UNKNOWN, *_SILENT)
 
 
+def origins(error: _Error | None, origin: Callable[[_Error], _Error | None]) -> Iterator[_Error]:
+    """An error, what it comes from, and so on, each once: errors can name each other as their cause. None is no error."""
+    met: list[_Error] = []
+    # (By equality: of the same exception of the JVM, Py4J makes another object each time that it is asked.)
+    while error is not None and error not in met:
+        met.append(error)
+        yield error
+        error = origin(error)
+
+
 def causes(java: Any) -> Iterator[Any]:
     """An exception of the JVM, and those that it comes from; nothing of None."""
-    while java is not None:
-        yield java
-        java = java.getCause()
+    return origins(java, lambda one: one.getCause())
 
 
 def comes_from(error: Exception, names: Collection[str]) -> bool:

@@ -11,7 +11,7 @@ import uuid
 from pathlib import Path
 
 from tidegate.errors import Location, TidegateError
-from tidegate.project.catalog_failures import UNANSWERED, catalog_failure
+from tidegate.project.catalog_failures import UNANSWERED, catalog_failure, origins
 from tidegate.project.object_store import store_refuses
 
 _KEPT = (
@@ -90,8 +90,9 @@ def temporary_space(folder: str | None = None, make: bool = False) -> str:
 def trouble(error: BaseException, location: Location | None = None) -> TidegateError | None:
     """TG623 if an exception, or what it comes from, is a disk's or a file system's refusal to write; TG624 if it is an
     object store's answer, or lack of one; TG620 if it is a catalog's that gives no usable answer."""
-    seen: BaseException | None = error
-    while seen is not None and not isinstance(seen, TidegateError):
+    for seen in origins(error, lambda one: one.__cause__ or one.__context__):
+        if isinstance(seen, TidegateError):
+            break
         java = getattr(seen, "java_exception", None)
         text = str(java.toString()) if java is not None else str(seen)
         # Of a commit that may be stored the catalog's answer counts, whatever it came from.
@@ -110,7 +111,6 @@ def trouble(error: BaseException, location: Location | None = None) -> TidegateE
             )
         if (failure := catalog_failure(java, location)) is not None:
             return failure
-        seen = seen.__cause__ or seen.__context__
     return None
 
 
