@@ -52,12 +52,13 @@ def rows(*times: str) -> list[dict[str, Any]]:
 class Bench:
     """A group over a workbench, told nothing but what the test says; `told` since the last look."""
 
-    def __init__(self, workbench: Workbench, session: Session) -> None:
+    def __init__(self, workbench: Workbench, session: Session, interval: float = 0.0) -> None:
         self.workbench, self.session = workbench, session
         self.now = 0.0
         self.told: list[Event] = []
         retries = Retries(first=10.0, longest=40.0, source_tries=3)
-        self.group = LiveGroup(session, name="clicks", retries=retries, clock=lambda: self.now)
+        paced: dict[str, Any] = {"clock": lambda: self.now, "interval": interval}
+        self.group = LiveGroup(session, name="clicks", retries=retries, **paced)
 
     def drop(self, name: str, *times: str) -> None:
         self.workbench.json_lines(f"in/{name}.json", rows(*times))
@@ -78,8 +79,8 @@ class Bench:
 
 
 @contextmanager
-def live(workbench: Workbench) -> Iterator[Bench]:
-    bench = Bench(workbench, workbench.session())
+def live(workbench: Workbench, interval: float = 0.0) -> Iterator[Bench]:
+    bench = Bench(workbench, workbench.session(), interval)
     with bench.group:
         bench.group.prepare(bench.told.append)
         yield bench

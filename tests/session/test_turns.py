@@ -14,6 +14,7 @@ from tidegate.session.turns import (
     Advanced,
     EndGroup,
     Failed,
+    Listings,
     Pass,
     Reached,
     Retries,
@@ -133,3 +134,33 @@ def test_what_fails_after_it_has_advanced_is_due_again() -> None:
     assert action == TryAgain(1, 1.0)
     assert step(failed, Reached(5.9, False, set()))[1] == Pass()
     assert step(failed, Reached(6.0, False, set()))[1] == Advance()
+
+
+@pytest.mark.parametrize(("interval", "longest"), [(0.2, 2.0), (2.0, 20.0), (5.0, 30.0), (60.0, 30.0)])
+def test_a_quiet_folder_is_listed_less_often_and_a_new_file_waits_a_tenth_of_the_pause_before_it(
+    interval: float, longest: float
+) -> None:
+    """Of every pause between two files, and with ticks that begin late."""
+    for pause in (0.0, 1.0, 10.0, 59.0, 60.0, 600.0, 7200.0):
+        for late in (0.0, 0.4):
+            listings, now, found, listed = Listings(interval, 100.0), 100.0, [100.0], 0
+            assert listings.due(now), "what has just been opened was not listed yet"
+            came = now + pause
+            while len(found) < 4:
+                if listings.due(now):
+                    new = came <= now
+                    listings, listed = listings.after(now, new), listed + 1
+                    if new:
+                        assert now - came <= min(pause / 10, longest) + (1 + late) * interval
+                        found.append(now)
+                        came = now + pause
+                now += (1 + late) * interval
+            # Each pause is a tenth longer than the one before, up to the longest one.
+            assert listed <= 3 * (30 + (pause + interval) / longest)
+
+
+def test_each_tick_lists_a_folder_where_nobody_says_when_the_next_one_is() -> None:
+    listings = Listings(0.0)
+    for now in (0.0, 0.0, 500.0, 500.001, 1e6):
+        assert listings.due(now)
+        listings = listings.after(now, new=False)

@@ -111,7 +111,7 @@ class Connector(Protocol):
     size: Size
 
     def pending(self) -> Pending:
-        """Look at what waits now: when a run starts, before the first plan, and in live mode before every tick."""
+        """Look at what waits now: when a run starts, before the first plan, and in live mode in each of its turns."""
 
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
         """The next batch, or None if nothing waits."""

@@ -28,7 +28,8 @@ UNANSWERED = (_UNKNOWN, *_SILENT)
 
 
 def origins(error: _Error | None, origin: Callable[[_Error], _Error | None]) -> Iterator[_Error]:
-    """An error, what it comes from, and so on, each once: errors can name each other as their cause. None is no error."""
+    """An error, what it comes from, and so on; nothing of None. Each once, since errors can name each other as their
+    cause."""
     met: list[_Error] = []
     # (By equality: of the same exception of the JVM, Py4J makes another object each time that it is asked.)
     while error is not None and error not in met:

@@ -41,6 +41,7 @@ from tidegate.session.turns import (
     Advanced,
     EndGroup,
     Failed,
+    Listings,
     Pass,
     Reached,
     Retries,
@@ -50,6 +51,7 @@ from tidegate.session.turns import (
 )
 from tidegate.sinks.deliver import begin, deliver
 from tidegate.sql.catalog.objects import Relation, View, reads
+from tidegate.sql.options.connectors import FilesystemOptions
 from tidegate.views.versions.in_force import open_current
 
 if TYPE_CHECKING:
@@ -72,8 +74,6 @@ class GroupMember:
     """A source, view or sink of a group. `upstream`: casefolded names of what it reads inside the project."""
 
     kind = ""
-    #: Whether it looks for input outside of the project, at every tick.
-    watches = False
 
     def __init__(self, context: Context, item: Relation | View | Sink, upstream: Iterable[str]) -> None:
         self.context, self.item, self.name = context, item, item.name
@@ -82,6 +82,11 @@ class GroupMember:
         self.error: Exception | None = None
         #: Inputs that it has left as they are (`Connector.problems`), as they were told last.
         self.left: TidegateError | None = None
+
+    @property
+    def watches(self) -> bool:
+        """Whether it looks for input outside of the project now."""
+        return False
 
     def prepare(self) -> None:
         """What has to be right before the first row is read."""
@@ -104,12 +109,23 @@ class SourceMember(GroupMember):
     kind = "source"
 
     def __init__(
-        self, context: Context, relation: Relation, max_rows: int | None, clock: Callable[[], float]
+        self,
+        context: Context,
+        relation: Relation,
+        max_rows: int | None,
+        clock: Callable[[], float],
+        interval: float,
     ) -> None:
         super().__init__(context, relation, reads(relation))
         self.relation, self._max_rows, self._clock = relation, max_rows, clock
-        self.watches = not self.upstream
+        self._listings = Listings(interval, clock())
         self._open: tuple[Log, Connector, SourceFeed | None] | None = None
+
+    @property
+    def watches(self) -> bool:
+        """What a folder holds costs the same to find out whether or not something has come."""
+        in_folder = isinstance(self.relation.connector, FilesystemOptions)
+        return not self.upstream and (not in_folder or self._listings.due(self._clock()))
 
     def step(self, notify: Listener) -> tuple[bool, bool]:
         if self._open is None:
@@ -122,11 +138,12 @@ class SourceMember(GroupMember):
         else:
             assert isinstance(connector, LogConnector)
             more = advance(log, connector, notify, self.context.clock)
-        if log.progress.epoch == before:
-            return False, more
-        # Other groups wait for a thread and the cores meanwhile.
-        connector.size.took(self._clock() - started, _LONGEST_BATCH)
-        return True, more
+        committed = log.progress.epoch != before
+        self._listings = self._listings.after(started, committed or more)
+        if committed:
+            # Other groups wait for a thread and the cores meanwhile.
+            connector.size.took(self._clock() - started, _LONGEST_BATCH)
+        return committed, more
 
     def problems(self) -> list[TidegateError]:
         return [] if self._open is None else self._open[1].problems()
@@ -185,7 +202,7 @@ class SinkMember(GroupMember):
         self._has_begun = False
 
     @property
-    def watches(self) -> bool:  # type: ignore[override]  # others set it once; nobody sets this one
+    def watches(self) -> bool:
         """An amendment comes from another process, whether or not the view closes anything (B2)."""
         return self.sink.connector.upserts and self._clock() - self._looked >= _AMENDMENTS_EVERY
 
@@ -209,7 +226,7 @@ class LiveGroup:
     `names`: sources, views and sinks, each with what it comes from (None: everything). Tables without a connector get
     their rows by INSERT, from whoever has their lease then; the group only reads them.
     `stopping`: asked between two commits; a tick ends early once it says True. `patience`: seconds to wait for leases:
-    a worker whose supervisor was killed is still finishing its commit when the next one starts.
+    a worker whose supervisor was killed may still be finishing its commit. `interval`: as of `Listings`.
     """
 
     def __init__(
@@ -222,6 +239,7 @@ class LiveGroup:
         retries: Retries | None = None,
         clock: Callable[[], float] | None = None,
         patience: float = 0.0,
+        interval: float = 0.0,
     ) -> None:
         self.context, self.name = context, name
         clock = clock or context.runner.elapsed
@@ -232,10 +250,10 @@ class LiveGroup:
         names = None if names is None else list(names)
         relations, views = select(context.catalog, names)
         #: The sources and views whose leases it holds.
-        fed = (r for r in relations if r.connector is not None)
+        fed = [r for r in relations if r.connector is not None]
         self.written: tuple[Relation | View, ...] = (*fed, *views)
         members: list[GroupMember] = [
-            SourceMember(context, r, max_rows_per_batch, clock) for r in relations if r.connector is not None
+            SourceMember(context, r, max_rows_per_batch, clock, interval) for r in fed
         ]
         members += [ViewMember(context, view) for view in views]
         members += [SinkMember(context, sink, clock) for sink in select_sinks(context.catalog, names)]

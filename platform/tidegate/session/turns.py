@@ -1,15 +1,40 @@
 """When a member of a live group advances, and what follows from its failure: a pure function. Events carry the time.
 
 A source, a view and a sink have a turn in every tick, one after the other. One that fails waits longer each time, and
-the others go on meanwhile, unless it is a source that no other try can cure.
+the others go on meanwhile, unless it is a source that no other try can cure. A source of a folder in which nothing new
+comes is passed over for a while, since a listing costs the same whether or not there is something new.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
 from tidegate.plan.pauses import Pauses
+
+#: A folder is listed again after this part of the time for which nothing had come, at the latest after so many
+#: intervals, and after so many seconds: a new file waits by a tenth longer than the one before it has been gone.
+_PART, _INTERVALS, _LONGEST = 0.1, 10, 30.0
+
+
+@dataclass(frozen=True)
+class Listings:
+    """Of a source's folder. `interval`: seconds from a tick to the next; 0: each tick lists it, however soon it comes.
+    `came`: when something new had come, or it was opened; `last`: when it was listed; seconds of the clock."""
+
+    interval: float
+    came: float = 0.0
+    last: float = -math.inf
+
+    def due(self, at: float) -> bool:
+        """Whether it is listed in a tick now."""
+        pause = min(_PART * (self.last - self.came), _INTERVALS * self.interval, _LONGEST)
+        return at - self.last >= pause
+
+    def after(self, at: float, new: bool) -> Listings:
+        """As it is once it was listed; `new`: whether something had come."""
+        return replace(self, last=at, came=at if new else self.came)
 
 
 @dataclass(frozen=True)

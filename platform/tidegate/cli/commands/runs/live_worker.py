@@ -185,8 +185,8 @@ class LiveWorker:
         elif (name := document.get("open")) is not None:
             members = document["members"]
             self._members[name] = frozenset(members)
-            pace = document["interval"], document["priority"]
-            driver.open(name, lambda stopping: self._group(name, members, stopping), *pace)
+            pace = interval, _ = document["interval"], document["priority"]
+            driver.open(name, lambda stopping: self._group(name, members, interval, stopping), *pace)
         else:
             driver.stop(document["stop"])
 
@@ -211,12 +211,16 @@ class LiveWorker:
     # -- groups ------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _group(self, name: str, members: list[str], stopping: Callable[[], bool]) -> Iterator[LiveGroup]:
+    def _group(
+        self, name: str, members: list[str], interval: float, stopping: Callable[[], bool]
+    ) -> Iterator[LiveGroup]:
         """A group, with a session of its own."""
         now = self._now
         self._likeness[name] = now.likeness
+        # Who ends when nothing waits has looked for it in the last tick.
+        interval = 0.0 if self._pace.over is settled else interval
         with self._session.beside(now.project, now.catalog) as session:
-            yield LiveGroup(session, members, name, self._max_rows, stopping)
+            yield LiveGroup(session, members, name, self._max_rows, stopping, interval=interval)
 
     @contextmanager
     def _lends(self, session: Session, names: Collection[str], asked: Asked) -> Iterator[Hear]:
