@@ -128,7 +128,8 @@ def test_R2_live_survives_the_deaths_of_worker_jvm_and_supervisor_and_stops_in_o
     assert live.metric('tidegate_worker_resident_memory_bytes{group="*",process="jvm"}') > 100 << 20
     health = json.loads(live.get("/healthz"))
     assert (health["status"], health["groups"]["clicks"]["pid"]) == ("ok", worker)
-    assert json.loads(live.get("/status"))["views"][0]["groups"] == 1
+    status = json.loads(live.get("/status"))
+    assert (status["views"][0]["groups"], status["attention"]) == (1, [])
     # Other commands have their work done by the live process, in the time that they need themselves.
     question = ["sql", "-c", "SELECT page, window_end, n FROM per_minute", "--json"]
     assert live.say(*question) == [{"page": "a", "window_end": "2026-01-01 12:01:00", "n": 2}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tidegate.store.sinks import SinkStatus
 from tidegate.store.status_values import ProjectStatus, RelationStatus, ViewStatus
@@ -27,12 +27,13 @@ def wants_attention(one: RelationStatus | ViewStatus | SinkStatus, changed: Coll
 
 
 def first_of_all(found: ProjectStatus, changed: Collection[str] = (), only: bool = False) -> ProjectStatus:
-    """The same status with those that want attention at the front of each list; the others behind them in their order,
-    or (`only`) not at all."""
+    """The same status with those that want attention at the front of each list, what fails in live mode among them; the
+    others behind them in their order, or (`only`) not at all."""
+    concerned = _concerned(found, changed)
 
     def sorted_out(ones: Sequence[_One]) -> tuple[_One, ...]:
-        ranked = sorted(ones, key=lambda one: not wants_attention(one, changed))
-        return tuple(one for one in ranked if not only or wants_attention(one, changed))
+        ranked = sorted(ones, key=lambda one: not wants_attention(one, concerned))
+        return tuple(one for one in ranked if not only or wants_attention(one, concerned))
 
     return replace(
         found,
@@ -41,3 +42,13 @@ def first_of_all(found: ProjectStatus, changed: Collection[str] = (), only: bool
         sinks=sorted_out(found.sinks),
         gates=sorted_out(found.gates),
     )
+
+
+def document(found: ProjectStatus, changed: Collection[str] = ()) -> dict[str, Any]:
+    """JSON-ready, as `first_of_all` has it; `attention`: the names of those that want it."""
+    shown, concerned = first_of_all(found, changed), _concerned(found, changed)
+    return shown.to_dict() | {"attention": [one.name for one in shown.all if wants_attention(one, concerned)]}
+
+
+def _concerned(found: ProjectStatus, changed: Collection[str]) -> set[str]:
+    return {*changed, *(member.name for process in found.live for member in process.failing)}

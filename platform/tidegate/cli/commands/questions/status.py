@@ -53,7 +53,7 @@ def status(
 
     Example: tidegate status flights --partitions
     """
-    from tidegate.store.attention import first_of_all, wants_attention
+    from tidegate.store.attention import document, first_of_all
     from tidegate.store.once import read_once
     from tidegate.store.status import read_status
 
@@ -68,18 +68,16 @@ def status(
         found = read_status(project, wanted, catalog=catalog)
         changed = changed_definitions(project, catalog, [x.name for x in found.all])
     erasing = _unfinished(project, found)
-    concerned = {*changed, *erasing, *(member.name for one in found.live for member in one.failing)}
-    attention = [x.name for x in found.all if wants_attention(x, concerned)]
-    if failing:
-        found = first_of_all(found, concerned, only=True)
-    data = found.to_dict() | {"changed": [{"name": name} | w.to_dict() for name, w in changed.items()]}
-    data["attention"] = attention
+    concerned = {*changed, *erasing}
+    found = first_of_all(found, concerned, only=failing)
+    data = document(found, concerned)
+    data["changed"] = [{"name": name} | w.to_dict() for name, w in changed.items()]
     data["erasing"] = [{"name": name, "by": one.by, "at": one.at} for name, one in erasing.items()]
-    text = "" if call.json else render(first_of_all(found, concerned), partitions, changed)
+    text = "" if call.json else render(found, partitions, changed)
     if not call.json and not failing and (wanted is None or group is not None):
         text = "\n\n".join([text, *_loads(found, group)])
     notes = _of_interest(found, changed, erasing)
-    if failing and not attention:
+    if failing and not data["attention"]:
         text = "" if notes else "nothing needs attention"
     call.console.document(data, "\n".join([text, *(["", *notes] if notes else [])]))
     return 0

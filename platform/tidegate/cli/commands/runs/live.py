@@ -334,6 +334,7 @@ def _supervise(
     from tidegate.live.load import Load
     from tidegate.live.logs import FileLog
     from tidegate.live.metrics import Metrics
+    from tidegate.store.attention import document
     from tidegate.store.status import read_status
 
     def status(ask_brokers: bool = True) -> ProjectStatus:
@@ -355,7 +356,7 @@ def _supervise(
         )
         listeners += [metrics, load, Failures(lambda failing: current.record(failing=failing))]
         if access is not None:
-            server = HttpServer(access, supervisor.health, lambda: status().to_dict(), metrics.registry)
+            server = HttpServer(access, supervisor.health, lambda: document(status()), metrics.registry)
             open_things.callback(server.close)
             supervisor.url = leases.url = server.url
         if log_file is not None:
