@@ -104,7 +104,7 @@ profile: java $(STAMP) ## Where the CPU of a run goes, step by step: make profil
 bench: java $(STAMP) ## Beside Spark, Flink and DuckDB, every result checked: make bench SUITES="files hop" (all: hours)
 	@$(BIN)/python tests/benchmarks/run.py $(SUITES) $(ARGS)
 
-chaos: java $(STAMP) ## kill -9 at random during a load of 2,000,000 rows, then compare all with an oracle
+chaos: java $(STAMP) ## kill -9 at random during a load of 2,000,000 rows into three groups, then compare all with an oracle
 	@$(BIN)/python tests/chaos/run.py $(ARGS)
 
 edits: java $(STAMP) ## 20 projects that are edited under live load from a broker, with kills (an hour; ARGS="--seed 3"); goes on where it was stopped

@@ -7,7 +7,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tests.chaos.replay import ANY_REASON, EMPTY, IDLE, Judged, Mark, Replayed, Rules, Stored, Verdict, replay
+from tests.chaos.replay import (
+    ANY_REASON,
+    EMPTY,
+    IDLE,
+    Delivered,
+    Judged,
+    Mark,
+    Replayed,
+    Rules,
+    Stored,
+    Verdict,
+    parse,
+    replay,
+)
 from tests.oracles.oracle import Decision, Row, View, larger, windows_of
 
 
@@ -196,26 +209,65 @@ def check_windows(view: View, replayed: Replayed, found: Iterable[tuple], verdic
     verdict.windows += len(expected)
 
 
-def check_sorted(
-    name: str, columns: Sequence[str], replayed: Replayed, found: Sequence[tuple], verdict: Verdict
-) -> None:
-    """C4: every row below `g` once, in the order of (event time, partition, offset). `found`: (ts, *columns)."""
+#: The columns of a sorted row behind its time.
+_COLUMNS = ("id", "sensor", "amount")
+
+
+def check_sorted(replayed: Replayed, found: Sequence[tuple], verdict: Verdict) -> None:
+    """C4: every row below `g` once, in the order of (event time, partition, offset). `found`: (ts, *_COLUMNS)."""
+    expected = _released(replayed)
+    verdict.sorted_rows += len(expected)
+    _check_order("sorted row", "in_order", found, expected, verdict)
+
+
+def _released(replayed: Replayed) -> list[tuple]:
+    """(ts, *_COLUMNS) of every row below `g`, in order."""
     g = replayed.g
     due = [r for r in replayed.on_time() if g is not None and r.event_time < g]
     due.sort(key=lambda r: (r.event_time, r.partition, r.offset))
-    expected = [(r.event_time, *(r.payload[c] for c in columns)) for r in due]
-    verdict.sorted_rows += len(expected)
+    return [_sorted_row(r) for r in due]
+
+
+def _sorted_row(row: Row) -> tuple:
+    return (row.event_time, *(row.payload.get(c) for c in _COLUMNS))
+
+
+def check_delivered(replayed: Replayed, found: Iterable[Delivered], verdict: Verdict) -> None:
+    """R2: every sorted row is one message of the sink, and those of a key are in order. `found`: in the order of
+    (partition, offset)."""
+    expected: dict[str | None, list[tuple]] = {}
+    for row in _released(replayed):
+        expected.setdefault(row[1 + _COLUMNS.index("sensor")], []).append(row)
+    by_key: dict[str | None, list[tuple]] = {}
+    ids: set[str] = set()
+    for message in found:
+        verdict.messages += 1
+        if message.id in ids:
+            verdict.differs("doubled message", message.id)
+            continue
+        ids.add(message.id)
+        row = _sorted_row(parse("", Stored(0, 0, message.value)))
+        by_key.setdefault(message.key, []).append(row)
+    for key in sorted(expected.keys() | by_key.keys(), key=str):
+        _check_order("message", f"key {key}", by_key.get(key, []), expected.get(key, []), verdict)
+
+
+def _check_order(
+    what: str, where: str, found: Sequence[tuple], expected: Sequence[tuple], verdict: Verdict
+) -> None:
+    """Whether the rows are those that should be there, in this order."""
     if list(found) == expected:
         return
     lacking, surplus = Counter(expected), Counter(found)
     lacking, surplus = lacking - surplus, surplus - lacking
-    for row, count in lacking.items():
-        verdict.differs("lost sorted row", f"{name} {row}" + (f" {count} times" if count > 1 else ""))
-    for row, count in surplus.items():
-        verdict.differs("surplus sorted row", f"{name} {row}" + (f" {count} times" if count > 1 else ""))
+    for kind, rows in ((f"lost {what}", lacking), (f"surplus {what}", surplus)):
+        for row, count in rows.items():
+            verdict.differs(kind, f"{where} {row}" + (f" {count} times" if count > 1 else ""))
     if not lacking and not surplus:
         at = next(i for i, pair in enumerate(zip(found, expected, strict=True)) if pair[0] != pair[1])
-        verdict.differs("order", f"{name}: row {at} is {found[at]}, and should be {expected[at]}")
+        verdict.differs(
+            f"order of {what}s", f"{where}: row {at} is {found[at]}, and should be {expected[at]}"
+        )
 
 
 def check(
@@ -225,13 +277,17 @@ def check(
     windows: Mapping[str, Iterable[tuple]],
     in_order: Sequence[tuple],
     rules: Rules,
+    delivered: Iterable[Delivered] | None = None,
 ) -> Verdict:
-    """All of it. `windows`: rows of each of `rules.views`; `in_order`: (ts, id, sensor, amount) as released."""
+    """All of one group. `windows`: rows of each of `rules.views`; `in_order`: (ts, id, sensor, amount) as released;
+    `delivered`: what its sink's topic holds, None if it has no sink."""
     verdict = Verdict()
     replayed = replay(topic, history, rules, verdict)
     check_rows(replayed, raw, verdict)
     check_history(topic, history, replayed, rules, verdict)
     for view in rules.views:
         check_windows(view, replayed, windows[view.name], verdict)
-    check_sorted("in_order", ("id", "sensor", "amount"), replayed, in_order, verdict)
+    check_sorted(replayed, in_order, verdict)
+    if delivered is not None:
+        check_delivered(replayed, delivered, verdict)
     return verdict

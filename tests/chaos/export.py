@@ -1,7 +1,8 @@
-"""Write what a project holds as plain Parquet, for the comparison: `python -m tests.chaos.export PROJECT FOLDER`.
+"""Write what a project holds as plain Parquet, for the comparison.
 
-Event times as microseconds since 1970, the wall clock as milliseconds. Only the public tables are read. `load` reads
-the folder again, without a JVM.
+`python -m tests.chaos.export PROJECT FOLDER GROUPS`, with the number of groups. Event times are microseconds since
+1970, the wall clock is milliseconds. Only the public tables are read. `load` reads the folder of a group, without a
+JVM.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.chaos.project import SORTED, SORTED_COLUMNS, SOURCE, VIEWS
+from tests.chaos.project import SORTED, SORTED_COLUMNS, SOURCE, VIEWS, named
 from tests.chaos.replay import Judged, Mark
 
 if TYPE_CHECKING:
@@ -21,35 +22,41 @@ if TYPE_CHECKING:
     from tidegate.session.session import Session
 
 
-def export(session: Session, folder: Path) -> None:
-    """Every table of the comparison into a folder of its own."""
+def export(session: Session, folder: Path, groups: int) -> None:
+    """Every table of the comparison into a folder, which is called as in the first group, below its group's number."""
+    for number in range(1, groups + 1):
+        _export(session, folder / str(number), number)
 
+
+def _export(session: Session, folder: Path, number: int) -> None:
     def micros(column: str, name: str | None = None) -> str:
         return f"unix_micros(CAST({column} AS TIMESTAMP)) AS {name or column}"
 
     def write(name: str, frame: DataFrame) -> None:
         frame.write.mode("overwrite").parquet(str(folder / name))
 
-    raw = session.table(f"{SOURCE}$raw")
+    source = named(SOURCE, number)
+    raw = session.table(f"{source}$raw")
     write(
         "raw",
         raw.selectExpr("partition", "offset", "outcome", micros("watermark", "missed"), "reason", "epoch"),
     )
-    history = session.table(f"{SOURCE}$watermarks")
+    history = session.table(f"{source}$watermarks")
     names = ["epoch", "partition", "state", "next_offset", "on_time", "late", "rejected"]
     end = "end_offset AS `end`" if "end_offset" in history.columns else "CAST(NULL AS BIGINT) AS `end`"
     times = [micros("watermark"), micros("published"), "unix_millis(at) AS at"]
     write("history", history.selectExpr(*names, *times, end))
     for view in VIEWS:
         bounds = [micros("window_start"), micros("window_end")]
-        write(view.name, session.table(view.name).selectExpr(*bounds, *view.keys, *view.aggregates))
+        stored = session.table(named(view.name, number))
+        write(view.name, stored.selectExpr(*bounds, *view.keys, *view.aggregates))
     # One file after the other, in the order in which the view is read.
-    write(SORTED, session.table(SORTED).selectExpr(micros("ts"), *SORTED_COLUMNS))
+    write(SORTED, session.table(named(SORTED, number)).selectExpr(micros("ts"), *SORTED_COLUMNS))
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What `check` wants beside the topic."""
+    """What `check` wants of a group beside its topics."""
 
     raw: dict[str, list[Judged]]
     history: list[Mark]
@@ -58,7 +65,7 @@ class Exported:
 
 
 def load(folder: Path) -> Exported:
-    """Read an export."""
+    """Read what was exported of a group."""
     marks = _columns(folder / "history")
     history = [Mark(**dict(zip(marks, values, strict=True))) for values in zip(*marks.values(), strict=True)]
     columns = _columns(folder / "raw")
@@ -89,5 +96,5 @@ if __name__ == "__main__":
     import tidegate
 
     opened = tidegate.connect(project=Path(sys.argv[1]))
-    export(opened, Path(sys.argv[2]))
+    export(opened, Path(sys.argv[2]), int(sys.argv[3]))
     opened.close(stop_spark=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,12 +11,16 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from infra.kafka.broker import free_port
-from tests.chaos.processes import Process, end_all, marked, tree
+from tests.chaos.processes import Process, end_all, marked, spark_pythons, tree
 
-#: What a kill hits: the worker's Python alone; its JVM alone; the supervisor alone; or everything at once.
-TARGETS = ("worker", "jvm", "supervisor", "all")
+#: What a kill hits: the worker's Python alone, which is Spark's driver; its JVM alone; the supervisor alone; everything
+#: at once; Spark's Python workers; or the daemon that forks them.
+TARGETS = ("worker", "jvm", "supervisor", "all", "python", "daemon")
+#: Those that the driver outlives.
+OF_TASKS = ("python", "daemon")
 
 
 class Pipeline:
@@ -60,6 +65,11 @@ class Pipeline:
         """The process that drives Spark, if there is one."""
         return _worker(self.processes())
 
+    def drivers(self) -> set[int]:
+        """The processes that drive a Spark: the one of all groups, and those of groups that are alone."""
+        found = self.processes()
+        return {p.pid for p in found[1:] if p.parent == found[0].pid}
+
     def kill(self, target: str) -> int:
         """SIGKILL; how many processes it hit: 0 if there was none of the kind."""
         found = self.processes()
@@ -70,6 +80,8 @@ class Pipeline:
             found = [p for p in found if p.is_java]
         elif target == "supervisor":
             found = found[:1]
+        elif target in OF_TASKS:
+            found = spark_pythons(found)[OF_TASKS.index(target)]
         hit = end_all(found)
         if target in ("supervisor", "all") and self._process is not None:
             self._process.wait()
@@ -111,6 +123,34 @@ class Pipeline:
 def _worker(processes: list[Process]) -> Process | None:
     """The supervisor's child; it may not have replaced its image by Python's yet, and is one all the same."""
     return next((p for p in processes[1:] if p.parent == processes[0].pid), None)
+
+
+class LiveLog:
+    """What the JSON log of `tidegate live` says since it was last read. `at_end`: it begins with what comes next."""
+
+    def __init__(self, path: Path, at_end: bool = False) -> None:
+        self._path = path
+        self._at = path.stat().st_size if at_end else 0
+
+    def events(self) -> list[dict[str, Any]]:
+        """What is new."""
+        if not self._path.is_file():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._at)
+            text = file.read()
+        # A line that is being written is read the next time.
+        end = text.rfind(b"\n") + 1
+        self._at += end
+        out = []
+        for line in text[:end].splitlines():
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(found, dict):
+                out.append(found)
+        return out
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, every: float = 0.2) -> bool:

@@ -82,6 +82,13 @@ def tree(root: int) -> list[Process]:
     return out
 
 
+def spark_pythons(processes: Iterable[Process]) -> tuple[list[Process], list[Process]]:
+    """Spark's Python workers among them, and the daemons that fork those."""
+    found = [p for p in processes if p.is_spark_python]
+    workers = [p for p in found if any(p.parent == other.pid for other in found)]
+    return workers, [p for p in found if p not in workers]
+
+
 def marked(mark: str) -> list[Process]:
     """All processes that inherited `mark`, a NAME=VALUE of the environment, whoever their parent is now."""
     out = []

@@ -1,4 +1,4 @@
-"""The producer of `make chaos`, a process of its own: `python -m tests.chaos.produce BOOTSTRAP TOPIC ROWS SEED`.
+"""A producer of `make chaos`, a process of its own: `python -m tests.chaos.produce BOOTSTRAP TOPIC ROWS SEED`.
 
 Idempotent, and it survives the broker: what is not acknowledged is sent again. It reads lines `rate N` (rows a second,
 0: as fast as it can) and writes `{"sent": …}` every second. The truth is what the topic holds, not what was sent.
@@ -7,9 +7,12 @@ Idempotent, and it survives the broker: what is not acknowledged is sent again. 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.chaos.load import ADDED, BIG, Load, Message
@@ -127,6 +130,45 @@ def retried(call: Any) -> Any:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.5)
+
+
+class Producing:
+    """Such a process, seen from the one that has started it. `sent`, `repeated`: rows, as it said last."""
+
+    def __init__(self, bootstrap: str, topic: str, rows: int, seed: int, rate: float, log: Path) -> None:
+        self.rows, self.sent, self.repeated, self.log = rows, 0, 0, log
+        words = [bootstrap, topic, str(rows), str(seed), str(rate)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.chaos.produce", *words],
+            cwd=Path(__file__).resolve().parents[2],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log.open("wb"),
+            text=True,
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            told = json.loads(line)
+            self.sent, self.repeated = told["sent"], told["repeated"]
+
+    def pace(self, seconds: float) -> None:
+        """Let what is left last so long; 0: send it as fast as it can."""
+        assert self._process.stdin is not None
+        rate = (self.rows - self.sent) / seconds if seconds else 0
+        with suppress(BrokenPipeError):  # it has sent everything
+            # (A rate of 0 would be none.)
+            self._process.stdin.write(f"rate {max(rate, 1.0 if seconds else 0):.1f}\n")
+            self._process.stdin.flush()
+
+    def exit_code(self) -> int | None:
+        """None while it sends; not 0 if it has failed, for what its log says."""
+        return self._process.poll()
+
+    def kill(self) -> None:
+        self._process.kill()
 
 
 def main() -> int:

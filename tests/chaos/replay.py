@@ -41,6 +41,14 @@ class Judged(NamedTuple):
     epoch: int
 
 
+class Delivered(NamedTuple):
+    """A message of a sink's topic. `id`: what its header says."""
+
+    id: str
+    key: str | None
+    value: bytes | None
+
+
 @dataclass(frozen=True)
 class Mark:
     """A row of `$watermarks`: one partition (or, with None, the source) after one epoch. `at`: wall clock, ms.
@@ -80,6 +88,7 @@ class Verdict:
     epochs: int = 0
     windows: int = 0
     sorted_rows: int = 0
+    messages: int = 0
     idle_decisions: int = 0
     wakings: int = 0
     late_after_waking: int = 0
@@ -92,6 +101,16 @@ class Verdict:
         shown = self.examples.setdefault(kind, [])
         if len(shown) < 5:
             shown.append(what)
+
+    def add(self, name: str, other: Verdict) -> None:
+        """Take in what was found of the group `name`."""
+        for key, value in vars(other).items():
+            if isinstance(value, int):
+                setattr(self, key, getattr(self, key) + value)
+        self.outcomes += other.outcomes
+        self.differences += other.differences
+        for kind, shown in other.examples.items():
+            self.examples.setdefault(kind, []).extend(f"{name}: {what}" for what in shown)
 
     @property
     def total(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +14,15 @@ from tests.chaos.replay import Verdict
 
 @dataclass(frozen=True)
 class Options:
-    """Of one run. `idle_seconds`: the source's idle_timeout; `seconds_per_kill`: how long the load lasts; `small`: with
-    a Spark for few rows."""
+    """Of one run. `rows`: of all groups; `target_outages`: how often the broker that single groups need is away;
+    `idle_seconds`: the sources' idle_timeout; `seconds_per_kill`: how long the load lasts; `small`: with a Spark for
+    few rows."""
 
     rows: int = 2_000_000
+    groups: int = 3
     kills: int = 50
     broker_kills: int = 5
+    target_outages: int = 3
     seed: int = 1
     idle_seconds: int = 20
     interval: str = "1s"
@@ -27,14 +32,27 @@ class Options:
 
 
 @dataclass
+class Outage:
+    """A broker that single groups need was away. `how`: gone, or it hangs; `failures`: of what needs it, as live mode
+    told them; `commits`: of each other group's source meanwhile; `commits_after_kill`: since a kill meanwhile."""
+
+    how: str
+    seconds: float = 0.0
+    failures: int = 0
+    commits: dict[str, int] = field(default_factory=dict)
+    commits_after_kill: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
 class Report:
-    """What happened, and what was found. `failures`: beside the verdict's differences."""
+    """What happened, and what was found. `verdict`: of all groups together; `failures`: beside its differences."""
 
     options: dict[str, Any]
     sent: int = 0
     sent_again: int = 0
-    in_topic: int = 0
+    in_topics: int = 0
     kills: dict[str, int] = field(default_factory=dict)
+    outages: list[Outage] = field(default_factory=list)
     starts: int = 0
     load_seconds: float = 0.0
     catch_up_seconds: float = 0.0
@@ -47,18 +65,34 @@ class Report:
         return sum(self.verdict.get("differences", {}).values()) + len(self.failures)
 
 
-def vacuous(verdict: Verdict) -> list[str]:
-    """A comparison of nothing proves nothing."""
+def vacuous(source: str, verdict: Verdict, with_sink: bool) -> list[str]:
+    """A comparison of nothing proves nothing: of one group."""
     outcomes = {f"{o} rows": verdict.outcomes[o] for o in ("on_time", "late", "rejected")}
     counted = outcomes | {"windows": verdict.windows, "sorted rows": verdict.sorted_rows}
-    return [f"there were no {what}" for what, count in counted.items() if not count]
+    counted |= {"messages of its sink": verdict.messages} if with_sink else {}
+    return [f"{source}: there were no {what}" for what, count in counted.items() if not count]
+
+
+def unfelt(outages: Sequence[Outage]) -> list[str]:
+    """An outage that has stopped the other groups, and one that nothing has felt, which proves nothing."""
+    wrong = []
+    for n, outage in enumerate(outages, 1):
+        which = f"outage {n} ({outage.how}, {outage.seconds:.0f} s)"
+        if not outage.failures:
+            wrong.append(f"{which}: nothing has failed that needs the broker")
+        for source, count in (*outage.commits.items(), *outage.commits_after_kill.items()):
+            if not count:
+                wrong.append(
+                    f"{which}: {source} has committed nothing meanwhile, and does not need the broker"
+                )
+    return wrong
 
 
 def summary(report: Report) -> str:
     """For people."""
     v, k = report.verdict, report.kills
     lines = [f"rows sent                {report.sent:>12,}   ({report.sent_again:,} sent again)"]
-    lines += [f"rows in the topic        {report.in_topic:>12,}"]
+    lines += [f"rows in the topics       {report.in_topics:>12,}   ({report.options['groups']} groups)"]
     if v:
         lines += [f"rows compared            {v['rows']:>12,}"]
         lines += [
@@ -71,10 +105,12 @@ def summary(report: Report) -> str:
         lines += [
             f"windows compared         {v['windows']:>12,}",
             f"sorted rows compared     {v['sorted_rows']:>12,}",
+            f"messages compared        {v['messages']:>12,}",
         ]
-    spread = ", ".join(f"{name} {k[name]}" for name in TARGETS)
-    lines += [f"kills survived           {sum(k[t] for t in TARGETS):>12,}   ({spread})"]
-    lines += [f"broker kills survived    {k['broker']:>12,}"]
+    spread = ", ".join(f"{name} {k.get(name, 0)}" for name in TARGETS)
+    lines += [f"kills survived           {sum(k.get(t, 0) for t in TARGETS):>12,}   ({spread})"]
+    lines += [f"broker kills survived    {k.get('broker', 0):>12,}"]
+    lines += [f"outages of a target      {len(report.outages):>12,}   ({_outages(report.outages)})"]
     times = f"load {report.load_seconds} s, catching up {report.catch_up_seconds} s, checks {report.check_seconds} s"
     lines += [f"differences              {report.differences:>12,}   ({times})"]
     lines += [f"FAILED: {failure}" for failure in report.failures]
@@ -84,3 +120,11 @@ def summary(report: Report) -> str:
             *(f"    {example}" for example in examples),
         ]
     return "\n".join(lines)
+
+
+def _outages(outages: Sequence[Outage]) -> str:
+    kinds = Counter(outage.how for outage in outages)
+    commits = sum(sum((*o.commits.values(), *o.commits_after_kill.values())) for o in outages)
+    told = [f"{how} {count}" for how, count in kinds.items()]
+    told += [f"{sum(o.seconds for o in outages):.0f} s", f"{sum(o.failures for o in outages)} failures"]
+    return ", ".join([*told, f"{commits} commits of other groups meanwhile"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +19,8 @@ from tests.chaos.check import check, expected_windows
 from tests.chaos.export import load
 from tests.chaos.load import ADDED, BIG, DELAY_SECONDS, EMPTY, LATE_SHARE, SLEEPER, Load
 from tests.chaos.project import SORTED, SORTED_COLUMNS, VIEWS
-from tests.chaos.replay import Judged, Mark, Replayed, Rules, Stored, Verdict, parse, replay
+from tests.chaos.replay import Delivered, Judged, Mark, Replayed, Rules, Stored, Verdict, parse, replay
+from tests.chaos.report import Outage, unfelt, vacuous
 from tests.oracles.oracle import Oracle, View, larger
 
 ROWS, BATCH, IDLE_MS = 6_000, 250, 60_000
@@ -41,9 +44,10 @@ class Scene:
     history: list[Mark] = field(default_factory=list)
     windows: dict[str, list[tuple]] = field(default_factory=dict)
     in_order: list[tuple] = field(default_factory=list)
+    delivered: list[Delivered] = field(default_factory=list)
 
     def verdict(self) -> Verdict:
-        return check(self.topic, self.raw, self.history, self.windows, self.in_order, RULES)
+        return check(self.topic, self.raw, self.history, self.windows, self.in_order, RULES, self.delivered)
 
 
 def play() -> Scene:
@@ -97,7 +101,15 @@ def play() -> Scene:
         groups = expected_windows(view, replayed.on_time(), oracle.g)
         scene.windows[view.name] = [key + values for key, values in groups.items()]
     scene.in_order = in_order(replayed, oracle.g)
+    scene.delivered = [message(i, *row) for i, row in enumerate(scene.in_order)]
     return scene
+
+
+def message(number: int, ts: int, id_: int, sensor: str, amount: int | None) -> Delivered:
+    """A row of the sorted view as a sink sends it."""
+    stamp = (datetime(1970, 1, 1) + timedelta(microseconds=ts)).isoformat(timespec="microseconds")
+    value = {"ts": stamp, "id": id_, "sensor": sensor, "amount": amount}
+    return Delivered(f"delivery/{number}", sensor, json.dumps(value).encode())
 
 
 def in_order(replayed: Replayed, g: int | None) -> list[tuple]:
@@ -123,6 +135,7 @@ def scene(_scene: Scene) -> Scene:
         list(_scene.history),
         {name: list(rows) for name, rows in _scene.windows.items()},
         list(_scene.in_order),
+        list(_scene.delivered),
     )
 
 
@@ -134,6 +147,30 @@ def test_a_run_without_fault_has_no_differences(scene: Scene) -> None:
     assert all(verdict.outcomes[outcome] > 0 for outcome in ("on_time", "late", "rejected"))
     assert min(verdict.windows, verdict.sorted_rows, verdict.idle_decisions, verdict.wakings) > 0
     assert verdict.late_after_waking > 0
+    assert verdict.messages == verdict.sorted_rows
+    assert vacuous("events", verdict, with_sink=True) == []
+
+
+@pytest.mark.medium
+def test_what_is_found_of_several_groups_is_counted_together_and_named(scene: Scene) -> None:
+    total = Verdict()
+    total.add("events", scene.verdict())
+    shift_window(scene, "rolling")
+    total.add("events_2", scene.verdict())
+    assert (total.rows, total.total) == (2 * ROWS, 1)
+    assert sum(total.outcomes.values()) == 2 * ROWS
+    ((kind, (example,)),) = total.examples.items()
+    assert kind == "wrong window"
+    assert example.startswith("events_2: rolling (")
+
+
+def test_a_comparison_of_nothing_and_an_outage_that_nothing_felt_or_that_stopped_all_are_failures() -> None:
+    assert len(vacuous("events", Verdict(), with_sink=True)) == 6
+    assert "events: there were no messages of its sink" not in vacuous("events", Verdict(), with_sink=False)
+    felt = Outage("gone", 9.0, failures=2, commits={"events": 3}, commits_after_kill={"events": 1})
+    stopped = Outage("hangs", 180.0, failures=1, commits={"events": 1}, commits_after_kill={"events": 0})
+    wrong = unfelt([felt, Outage("gone", 5.0, commits={"events": 4}), stopped])
+    assert [text.split(":")[0] for text in wrong] == ["outage 2 (gone, 5 s)", "outage 3 (hangs, 180 s)"]
 
 
 def spoil_row(scene: Scene, **changes: object) -> None:
@@ -196,6 +233,26 @@ def swap(scene: Scene) -> None:
     rows[i], rows[i + 1] = rows[i + 1], rows[i]
 
 
+def swap_messages(scene: Scene) -> None:
+    """Two of one key."""
+    sent = scene.delivered
+    j = next(j for j in range(1, len(sent)) if sent[j].key == sent[0].key and sent[j].value != sent[0].value)
+    sent[0], sent[j] = sent[j], sent[0]
+
+
+def swap_keys(scene: Scene) -> None:
+    """Two of different keys: no order is promised."""
+    sent = scene.delivered
+    j = next(j for j in range(1, len(sent)) if sent[j].key != sent[0].key)
+    sent.insert(0, sent.pop(j))
+
+
+@pytest.mark.medium
+def test_messages_of_different_keys_have_no_order(scene: Scene) -> None:
+    swap_keys(scene)
+    assert scene.verdict().examples == {}
+
+
 FAULTS: dict[str, tuple[str, Callable[[Scene], object]]] = {
     "a row is lost": ("lost row", lambda s: s.raw["1"].pop(77)),
     "the last row is lost": ("lost row", lambda s: s.raw["1"].pop()),
@@ -216,7 +273,22 @@ FAULTS: dict[str, tuple[str, Callable[[Scene], object]]] = {
     ),
     "a released row is lost": ("lost sorted row", lambda s: s.in_order.pop(5)),
     "a released row is there twice": ("surplus sorted row", lambda s: s.in_order.insert(5, s.in_order[5])),
-    "the release is out of order": ("order", swap),
+    "the release is out of order": ("order of sorted rows", swap),
+    "a message is lost": ("lost message", lambda s: s.delivered.pop(7)),
+    "a message is there twice": ("doubled message", lambda s: s.delivered.append(s.delivered[7])),
+    "a row is sent as two messages": (
+        "surplus message",
+        lambda s: s.delivered.append(s.delivered[-1]._replace(id="delivery/other")),
+    ),
+    "a message is empty": (
+        "surplus message",
+        lambda s: s.delivered.__setitem__(7, s.delivered[7]._replace(value=None)),
+    ),
+    "a message has another key": (
+        "surplus message",
+        lambda s: s.delivered.__setitem__(7, s.delivered[7]._replace(key="s99")),
+    ),
+    "messages of a key are out of order": ("order of messages", swap_messages),
     "G goes back": ("illegal G", go_back),
     "G runs ahead": ("illegal G", jump_ahead),
     "Wp is another": ("watermark", lambda s: spoil_mark(s, first, watermark=1)),

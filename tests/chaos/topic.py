@@ -1,10 +1,15 @@
-"""Read a whole topic back from the broker, with offsets and the broker's own times: the truth of `make chaos`."""
+"""Read whole topics back from the broker: the truth of `make chaos`, with offsets and the broker's own times, and what
+a sink has delivered."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from tests.chaos.replay import Stored
+from tests.chaos.replay import Delivered, Stored
+
+T = TypeVar("T")
 
 
 def end_offsets(bootstrap: str, topic: str) -> dict[str, int]:
@@ -21,6 +26,21 @@ def end_offsets(bootstrap: str, topic: str) -> dict[str, int]:
 
 def read_topic(bootstrap: str, topic: str, patience: float = 60.0) -> dict[str, list[Stored]]:
     """Every row by partition, in offset order. Raises TimeoutError if nothing comes for `patience` seconds."""
+    return _read(bootstrap, topic, lambda r: Stored(r.offset, r.timestamp, r.value), patience)
+
+
+def read_delivered(bootstrap: str, topic: str, patience: float = 60.0) -> list[Delivered]:
+    """Every message of a sink, in the order of (partition, offset); raises as `read_topic` does."""
+
+    def made(record: Any) -> Delivered:
+        key = None if record.key is None else record.key.decode()
+        return Delivered(dict(record.headers)["tidegate-id"].decode(), key, record.value)
+
+    found = _read(bootstrap, topic, made, patience)
+    return [message for _, messages in sorted(found.items()) for message in messages]
+
+
+def _read(bootstrap: str, topic: str, make: Callable[[Any], T], patience: float) -> dict[str, list[T]]:
     from kafka import KafkaConsumer, TopicPartition
 
     consumer = KafkaConsumer(
@@ -35,12 +55,12 @@ def read_topic(bootstrap: str, topic: str, patience: float = 60.0) -> dict[str, 
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)
         consumer.seek_to_beginning(*partitions)
-        out: dict[str, list[Stored]] = {str(p.partition): [] for p in partitions}
+        out: dict[str, list[T]] = {str(p.partition): [] for p in partitions}
         left, deadline = sum(ends.values()), time.monotonic() + patience
         while left:
             for part, records in consumer.poll(timeout_ms=1000).items():
                 deadline = time.monotonic() + patience
-                out[str(part.partition)] += [Stored(r.offset, r.timestamp, r.value) for r in records]
+                out[str(part.partition)] += map(make, records)
             left = sum(end - consumer.position(part) for part, end in ends.items())
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{left} rows of {topic} do not come")

@@ -8,8 +8,8 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from tests.chaos.pipeline import LiveLog
 from tests.chaos.processes import Process
 from tests.soak.trend import Limit
 from tidegate.errors import TidegateError
@@ -146,13 +146,13 @@ class Told:
     """What the pipeline's JSON log says since it was last looked at."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._at = path, 0
+        self._log = LiveLog(path)
 
     def times(self) -> dict[str, float]:
         """Medians of ticks, batches and commits, in seconds, and that of the group whose ticks took longest."""
         values: dict[str, list[float]] = {}
         groups: dict[str, list[float]] = {}
-        for event in self._events():
+        for event in self._log.events():
             kind = event.get("event")
             if kind == "tick_finished" and event.get("rows"):
                 values.setdefault("tick", []).append(event["seconds"])
@@ -163,25 +163,6 @@ class Told:
         if groups:
             values[SLOWEST] = [max(statistics.median(found) for found in groups.values())]
         return {name: statistics.median(found) for name, found in values.items()}
-
-    def _events(self) -> list[Mapping[str, Any]]:
-        if not self._path.is_file():
-            return []
-        with self._path.open("rb") as file:
-            file.seek(self._at)
-            text = file.read()
-        # A line that is being written is read the next time.
-        end = text.rfind(b"\n") + 1
-        self._at += end
-        out = []
-        for line in text[:end].splitlines():
-            try:
-                found = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(found, dict):
-                out.append(found)
-        return out
 
 
 def of_lag(

@@ -15,7 +15,7 @@ from tests.benchmarks.load import BASE
 from tests.benchmarks.many.streams import Sender, Stream
 from tests.benchmarks.many.team import PARTITIONS, SECOND, Case, make_team, team_streams
 from tests.chaos.load import BIG, WEIGHTS
-from tests.chaos.project import SORTED, SOURCE, VIEWS, write_project
+from tests.chaos.project import SORTED, SOURCE, VIEWS, ChaosGroup, write_project
 from tests.soak.page import BEGIN, END
 from tests.soak.sample import Series, of_lag, of_table, of_tables, series, together
 from tidegate.project import Project
@@ -79,7 +79,7 @@ class OneSource:
         self._folder, self._bootstrap = folder, bootstrap
         with Topics(bootstrap) as topics:
             topics.create(TOPIC, len(WEIGHTS), {"max.message.bytes": str(2 * BIG)})
-        write_project(folder / "project", bootstrap, TOPIC, idle_seconds=60)
+        write_project(folder / "project", [ChaosGroup(1, bootstrap, TOPIC)], idle_seconds=60)
 
     def start(self) -> None:
         words = [self._bootstrap, TOPIC, str(self._rate), str(self._seed)]
