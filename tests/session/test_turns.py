@@ -136,25 +136,31 @@ def test_what_fails_after_it_has_advanced_is_due_again() -> None:
     assert step(failed, Reached(6.0, False, set()))[1] == Advance()
 
 
+def found_after(listings: Listings, tick: float, pause: float) -> tuple[float, int]:
+    """How long one of three files has waited at most, each of which comes after the same pause, and how often their
+    folder was listed. `tick`: seconds from one to the next."""
+    now, listed, came, waited = listings.came, 0, listings.came + pause, [0.0]
+    while len(waited) < 4:
+        if listings.due(now):
+            new = came <= now
+            listings, listed = listings.after(now, new), listed + 1
+            if new:
+                waited.append(now - came)
+                came = now + pause
+        now += tick
+    return max(waited), listed
+
+
 @pytest.mark.parametrize(("interval", "longest"), [(0.2, 2.0), (2.0, 20.0), (5.0, 30.0), (60.0, 30.0)])
 def test_a_quiet_folder_is_listed_less_often_and_a_new_file_waits_a_tenth_of_the_pause_before_it(
     interval: float, longest: float
 ) -> None:
     """Of every pause between two files, and with ticks that begin late."""
+    assert Listings(interval, 100.0).due(100.0), "what has just been opened was not listed yet"
     for pause in (0.0, 1.0, 10.0, 59.0, 60.0, 600.0, 7200.0):
-        for late in (0.0, 0.4):
-            listings, now, found, listed = Listings(interval, 100.0), 100.0, [100.0], 0
-            assert listings.due(now), "what has just been opened was not listed yet"
-            came = now + pause
-            while len(found) < 4:
-                if listings.due(now):
-                    new = came <= now
-                    listings, listed = listings.after(now, new), listed + 1
-                    if new:
-                        assert now - came <= min(pause / 10, longest) + (1 + late) * interval
-                        found.append(now)
-                        came = now + pause
-                now += (1 + late) * interval
+        for tick in (interval, 1.4 * interval):
+            waited, listed = found_after(Listings(interval, 100.0), tick, pause)
+            assert waited <= min(pause / 10, longest) + tick + 1e-6
             # Each pause is a tenth longer than the one before, up to the longest one.
             assert listed <= 3 * (30 + (pause + interval) / longest)
 

@@ -3,7 +3,7 @@
 Each group is a source of files with two views. Their tables are as live mode leaves them, in a catalog in SQLite: one
 group in ten has had a commit in each tick for hours, so that its tables have 1,000 snapshots (`most_snapshots`), the
 others are quiet, and have 20. Prints the seconds that a command takes, from its start to its end, and that one answer
-or picture takes in a process that runs for long; the median of five, and of the commands their CPU seconds.
+or picture takes in a process that runs for long, and their CPU seconds; medians of five.
 """
 
 from __future__ import annotations
