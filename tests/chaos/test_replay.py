@@ -101,11 +101,11 @@ def play() -> Scene:
         groups = expected_windows(view, replayed.on_time(), oracle.g)
         scene.windows[view.name] = [key + values for key, values in groups.items()]
     scene.in_order = in_order(replayed, oracle.g)
-    scene.delivered = [message(i, *row) for i, row in enumerate(scene.in_order)]
+    scene.delivered = [as_message(i, *row) for i, row in enumerate(scene.in_order)]
     return scene
 
 
-def message(number: int, ts: int, id_: int, sensor: str, amount: int | None) -> Delivered:
+def as_message(number: int, ts: int, id_: int, sensor: str, amount: int | None) -> Delivered:
     """A row of the sorted view as a sink sends it."""
     stamp = (datetime(1970, 1, 1) + timedelta(microseconds=ts)).isoformat(timespec="microseconds")
     value = {"ts": stamp, "id": id_, "sensor": sensor, "amount": amount}
