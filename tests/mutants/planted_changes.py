@@ -15,7 +15,7 @@ PLANTED = (
         "return {name: found.get(self.schema.field(name).metadata[_ID]) for name in names}",
         "return {name: name if name in stored.names else None for name in names}",
         "column read under another name",
-        253,
+        first=87,
     ),
     Planted(
         "planted-renamed",

@@ -34,7 +34,7 @@ PLANTED = (
         "            for reached in self._views:\n                self._erase_view(reached)",
         "            for reached in self._views if found.files else ():\n                self._erase_view(reached)",
         "half of an erasure",
-        479,
+        first=56,
     ),
     Planted(
         "planted-erased-progress",
@@ -44,6 +44,7 @@ PLANTED = (
         "return {} if set(found) == {name} else found",
         "return {}",
         "upkeep that deletes a live file",
+        first=89,
     ),
     Planted(
         "planted-erased-orphans",

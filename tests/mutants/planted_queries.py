@@ -27,6 +27,7 @@ PLANTED = (
         "return [] if self.view.over is None or self._is_revised() else [None]",
         "return []",
         "carried rows kept twice",
+        first=1786,
     ),
     Planted(
         "planted-frame",
@@ -63,6 +64,7 @@ PLANTED = (
         "clock + self.input.high",
         "clock",
         "join that reads too little",
+        first=467,
     ),
     Planted(
         "planted-partner-before",
@@ -90,6 +92,7 @@ PLANTED = (
         '"amendments": upto if upstream.upserts else after.amendments',
         '"amendments": after.amendments',
         "sink position not committed",
+        first=96,
     ),
     Planted(
         "planted-amended-news",
@@ -99,5 +102,6 @@ PLANTED = (
         "return self.newest.tick > delivered.tick or amended",
         "return self.newest.tick > delivered.tick",
         "replaced row left at its target",
+        first=96,
     ),
 )

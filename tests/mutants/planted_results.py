@@ -154,6 +154,7 @@ PLANTED = (
         'settled = x < F.lit(absorbed["frontier"])',
         "settled = F.lit(True)",
         "amendment that misses a session",
+        first=5196,
     ),
     Planted(
         "planted-joined-session",
@@ -163,6 +164,7 @@ PLANTED = (
         "if view.open_sql is not None and late is not None:",
         "if False:",
         "amendment that misses a session",
+        first=2008,
     ),
     Planted(
         "planted-revision",
@@ -172,6 +174,7 @@ PLANTED = (
         "known = known.withColumns({NUMBER: F.col(NUMBER) + 1, _BEFORE: F.col(UPTO)}).drop(UPTO)",
         "known = known.withColumns({NUMBER: F.col(NUMBER), _BEFORE: F.col(UPTO)}).drop(UPTO)",
         "revision numbering wrong",
+        first=805,
     ),
     Planted(
         "planted-replaced",
@@ -200,6 +203,7 @@ PLANTED = (
         "        self._state.write(document)\n        self._finish(document)",
         "        self._finish(document)",
         "sink position not committed",
+        first=65,
     ),
     Planted(
         "planted-position",
@@ -218,6 +222,7 @@ PLANTED = (
         'if state["pending"] is not None:',
         "if False:",
         "delivery that broke off is forgotten",
+        first=65,
     ),
     Planted(
         "planted-again",
@@ -264,6 +269,7 @@ PLANTED = (
         "age = int((self._now - self._policy.orphans_after) * 1000)",
         "age = int(self._now * 1000)",
         "upkeep that deletes a live file",
+        first=524,
     ),
     Planted(
         "planted-lease",
@@ -275,5 +281,6 @@ PLANTED = (
         "        ):\n",
         "        if True:\n",
         "lease not taken",
+        first=350,
     ),
 )
