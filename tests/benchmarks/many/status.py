@@ -148,13 +148,8 @@ def answers(project: Project, count: int) -> dict[str, tuple[float, float]]:
     """By what is asked of live mode: seconds and CPU seconds of an answer."""
     catalog = project.catalog()
     members = [name for number in range(count) for name in names(f"g{number:03}")]
-    well = {
-        "state": "running",
-        "restarts": 0,
-        "last_tick_age_seconds": 1.0,
-        "failing": [],
-        "last_error": None,
-    }
+    well: dict[str, Any] = {"state": "running", "healthy": True, "restarts": 0, "last_tick_age_seconds": 1.0}
+    well |= {"failing": [], "last_error": None}
     health = {"groups": {f"g{number:03}": well for number in range(count)}}
 
     def read() -> ProjectStatus:
