@@ -166,18 +166,19 @@ class Kills:
             outage.failures += sum(e.get("event") == "member_failed" and e.get("name") in names for e in told)
             return outage.failures > 0
 
-        outage.commits = self._commits(others, is_felt)
+        self._others_commit(outage, others, is_felt)
         if LIVE in plan and self._random.random() < 0.5:
             plan.remove(LIVE)
             self._kill_live(others)
-            outage.commits_after_kill = self._commits(others, lambda: True)
-        self._watch.sleep(self._random.uniform(0.0, 4.0))
+            self._others_commit(outage, others, is_felt)
         self._far.come_back(how)
         outage.seconds = round(time.monotonic() - began, 1)
 
-    def _commits(self, groups: Sequence[ChaosGroup], also: Callable[[], bool]) -> dict[str, int]:
-        """How many batches each of the groups begins and commits from now on, until each has one and `also` holds, or
-        it takes too long."""
+    def _others_commit(
+        self, outage: Outage, groups: Sequence[ChaosGroup], is_felt: Callable[[], bool]
+    ) -> None:
+        """Wait until each group has begun and committed a batch and the outage is felt, or for too long; and record how
+        many there were."""
         before = {group.source: self._watch.epoch(group) for group in groups}
 
         def found() -> dict[str, int]:
@@ -185,8 +186,9 @@ class Kills:
             return {g.source: max(0, self._watch.epoch(g) - before[g.source] - 1) for g in groups}
 
         what = "commits of other groups while the broker of single groups is away"
-        self._watch.comes(what, lambda: all(found().values()) and also(), _LONGEST_AWAY)
-        return found()
+        self._watch.comes(what, lambda: is_felt() and all(found().values()), _LONGEST_AWAY)
+        self._watch.sleep(self._random.uniform(0.0, 4.0))
+        outage.commits.append(found())
 
 
 def _shares(plan: Sequence[str]) -> int:

@@ -34,13 +34,12 @@ class Options:
 @dataclass
 class Outage:
     """A broker that single groups need was away. `how`: gone, or it hangs; `failures`: of what needs it, as live mode
-    told them; `commits`: of each other group's source meanwhile; `commits_after_kill`: since a kill meanwhile."""
+    told them; `commits`: of each other group's source meanwhile, and again behind a kill meanwhile."""
 
     how: str
     seconds: float = 0.0
     failures: int = 0
-    commits: dict[str, int] = field(default_factory=dict)
-    commits_after_kill: dict[str, int] = field(default_factory=dict)
+    commits: list[dict[str, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -80,11 +79,10 @@ def unfelt(outages: Sequence[Outage]) -> list[str]:
         which = f"outage {n} ({outage.how}, {outage.seconds:.0f} s)"
         if not outage.failures:
             wrong.append(f"{which}: nothing has failed that needs the broker")
-        for source, count in (*outage.commits.items(), *outage.commits_after_kill.items()):
-            if not count:
-                wrong.append(
-                    f"{which}: {source} has committed nothing meanwhile, and does not need the broker"
-                )
+        stopped = {source for part in outage.commits for source, count in part.items() if not count}
+        wrong += [
+            f"{which}: {s} has committed nothing, and does not need the broker" for s in sorted(stopped)
+        ]
     return wrong
 
 
@@ -124,7 +122,7 @@ def summary(report: Report) -> str:
 
 def _outages(outages: Sequence[Outage]) -> str:
     kinds = Counter(outage.how for outage in outages)
-    commits = sum(sum((*o.commits.values(), *o.commits_after_kill.values())) for o in outages)
+    commits = sum(sum(part.values()) for o in outages for part in o.commits)
     told = [f"{how} {count}" for how, count in kinds.items()]
     told += [f"{sum(o.seconds for o in outages):.0f} s", f"{sum(o.failures for o in outages)} failures"]
     return ", ".join([*told, f"{commits} commits of other groups meanwhile"])

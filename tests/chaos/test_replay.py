@@ -167,9 +167,9 @@ def test_what_is_found_of_several_groups_is_counted_together_and_named(scene: Sc
 def test_a_comparison_of_nothing_and_an_outage_that_nothing_felt_or_that_stopped_all_are_failures() -> None:
     assert len(vacuous("events", Verdict(), with_sink=True)) == 6
     assert "events: there were no messages of its sink" not in vacuous("events", Verdict(), with_sink=False)
-    felt = Outage("gone", 9.0, failures=2, commits={"events": 3}, commits_after_kill={"events": 1})
-    stopped = Outage("hangs", 180.0, failures=1, commits={"events": 1}, commits_after_kill={"events": 0})
-    wrong = unfelt([felt, Outage("gone", 5.0, commits={"events": 4}), stopped])
+    felt = Outage("gone", 9.0, failures=2, commits=[{"events": 3}, {"events": 1}])
+    stopped = Outage("hangs", 180.0, failures=1, commits=[{"events": 1}, {"events": 0}])
+    wrong = unfelt([felt, Outage("gone", 5.0, commits=[{"events": 4}]), stopped])
     assert [text.split(":")[0] for text in wrong] == ["outage 2 (gone, 5 s)", "outage 3 (hangs, 180 s)"]
 
 
