@@ -126,6 +126,12 @@ def _readers(context: Context, relation: Relation, condition: RowsCondition, kee
         if not any(name in names for name in reads(item)):
             found.above += [item] if stored is not None and isinstance(item, View) else []
             continue
+        if isinstance(item, View) and item.seen and stored is not None:
+            # (What the condition calls a column may be another one to its query, E2.)
+            found.beyond.append(
+                f"{item.name}: a view that continues with the columns of before they were changed"
+            )
+            continue
         shown = names[item.name] = _shown(item, names)
         counting = item.reads == (relation.name,) if isinstance(item, View) else False
         # (What a key's earlier changes have added to a window, its later ones have taken away again.)

@@ -12,8 +12,8 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import LATE, ON_TIME, quote, time_type
 from tidegate.plan.resets import Beyond, step_back
 from tidegate.plan.versions import LIFE_OF_INPUT
-from tidegate.sql.catalog.objects import Input, Relation, View
-from tidegate.tables.lives import changes_frame, current_rows
+from tidegate.sql.catalog.objects import Input, Relation, View, is_reserved
+from tidegate.tables.lives import changes_frame, current_rows, state_identifier
 from tidegate.watermark import Mark, SessionMark, TimeKind, window_is_closed
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ HIDDEN = (("_source_partition", "string"), ("_offset", "bigint"), ("_arrival", "
 class Pinned:
     """One input of a view at one snapshot. `table`: its identifier, None if nothing is stored of it yet; `columns`:
     those of a view with the types that Spark gives them. `earlier`: the snapshot may be one from before columns were
-    added. `opened`: that table, as it was found; `life`: of a view's results, as of the snapshot (E5)."""
+    added. `opened`: that table, as it was found; `life`: of a view's results, as of the snapshot (E5). `called`: where
+    `source` is what an earlier definition of it was (`View.seen`), by its columns what they are called now, None for
+    one that is gone."""
 
     input: Input
     source: Relation | View
@@ -42,6 +44,7 @@ class Pinned:
     earlier: bool = False
     opened: StoredTable | None = field(default=None, compare=False, repr=False)
     life: str | None = None
+    called: Mapping[str, str | None] | None = None
 
     @property
     def mark(self) -> Mark:
@@ -89,11 +92,13 @@ class Pinned:
         names = [quote(name) for name, _ in self.fields()]
         if self.table is None or self.snapshot.id is None:
             return empty(tables.spark, self.fields())
+        called = self._called_then(tables)
         if isinstance(self.source, Relation) and self.source.primary_key:
             low, high = self.bounds(view, base, clock)
-            return self._table_rows(tables, low, high).select(*names)
-        stored = tables.rows(self.table, self.snapshot.id)
-        if self.earlier:
+            rows = self._table_rows(tables, _with_names(self.source, called), low, high)
+            return self._as_seen(rows, called).select(*names)
+        stored = self._as_seen(tables.rows(self.table, self.snapshot.id), called)
+        if self.earlier and called is None:
             there = {name.casefold() for name in stored.columns}
             added = [(n, kind) for n, kind in self.fields() if n.casefold() not in there]
             stored = stored.selectExpr("*", *(f"CAST(NULL AS {kind}) AS {quote(n)}" for n, kind in added))
@@ -140,14 +145,34 @@ class Pinned:
             wanted |= here
         return rows.where(wanted)
 
-    def _table_rows(self, tables: Tables, low: int | None, high: int | None) -> DataFrame:
-        """The rows of a table with a PRIMARY KEY: for windows what its changes left, else what it holds now."""
-        assert isinstance(self.source, Relation)
+    def _table_rows(self, tables: Tables, relation: Relation, low: int | None, high: int | None) -> DataFrame:
+        """The rows of a table with a PRIMARY KEY: for windows what its changes left, else what it holds now.
+        `relation`: with the columns by the names that the state has for them."""
         assert self.table is not None
-        if self.source.watermark is not None and not self.input.lookup:
-            return changes_frame(tables, self.source, self.table, self.snapshot.id, low, high)
+        if relation.watermark is not None and not self.input.lookup:
+            return changes_frame(tables, relation, self.table, self.snapshot.id, low, high)
         system = [name for name, _ in HIDDEN]
-        return current_rows(tables, self.source, self.table, *system, snapshot=self.snapshot.id)
+        return current_rows(tables, relation, self.table, *system, snapshot=self.snapshot.id)
+
+    def _called_then(self, tables: Tables) -> Mapping[str, str | None] | None:
+        """`called`, of the columns as they are called at the snapshot."""
+        if self.called is None or not self.earlier or self.snapshot.id is None:
+            return self.called
+        assert self.table is not None
+        keyed = isinstance(self.source, Relation) and self.source.primary_key
+        then = tables.open(state_identifier(self.table) if keyed else self.table).names_at(self.snapshot.id)
+        return {name: None if now is None else then.get(now) for name, now in self.called.items()}
+
+    def _as_seen(self, rows: DataFrame, called: Mapping[str, str | None] | None) -> DataFrame:
+        """Stored rows with the columns of `source`, and tidegate's own: no other column of the table has one of their
+        names."""
+        if called is None:
+            return rows
+        own = []
+        for c in self.columns:
+            now = called[c.name]
+            own.append(f"{f'CAST(NULL AS {c.type})' if now is None else quote(now)} AS {quote(c.name)}")
+        return rows.selectExpr(*own, *(quote(name) for name in rows.columns if is_reserved(name)))
 
     def bounds(self, view: View, base: int | None, clock: int | None) -> tuple[int | None, int | None]:
         """[low, high) of the time column in its own ticks, None where there is no bound. Both come as ticks of the
@@ -163,6 +188,14 @@ class Pinned:
     def _literal(self, value: int) -> str:
         assert self.kind is not None
         return self.kind.spark_literal(value)
+
+
+def _with_names(relation: Relation, called: Mapping[str, str | None] | None) -> Relation:
+    """A relation with its columns by other names, without those that have none."""
+    if called is None:
+        return relation
+    names = [(c, called[c.name]) for c in relation.columns]
+    return replace(relation, columns=tuple(replace(c, name=name) for c, name in names if name is not None))
 
 
 def pending(view: View, own: Mapping[str, str], pinned: Sequence[Pinned]) -> int | None:

@@ -10,7 +10,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import ddl, is_as_judged, is_of_view, relation_identity
 from tidegate.iceberg.protocol import Snapshot
 from tidegate.jvm.failures import refused
-from tidegate.plan.columns.changes import CHANGES
+from tidegate.plan.columns.changes import CHANGES, columns_now
 from tidegate.plan.gaps import RETAINED_FROM, retained_from
 from tidegate.plan.resets import RESETS
 from tidegate.sql.catalog.objects import Relation, View
@@ -43,8 +43,15 @@ def pin(context: Context, view: View) -> tuple[Pinned, ...]:
                 _require_same_results(context, source, log)
             # From the same reading of the metadata.
             life = log.uuid if log is not None and isinstance(source, View) else None
+            seen, called = view.seen_as(entry.name), None
+            if seen is not None and log is not None:
+                now = columns_now(seen, log.property(CHANGES))
+                called = {name: at and at[0] for name, at in now.items()}
+            source = source if seen is None else seen.relation
             columns = _columns_of(context, source)
-            found[entry.name] = Pinned(entry, source, columns, table, snapshot, opened=log, life=life)
+            found[entry.name] = Pinned(
+                entry, source, columns, table, snapshot, opened=log, life=life, called=called
+            )
         pinned.append(replace(found[entry.name], input=entry))
     return tuple(pinned)
 
@@ -189,7 +196,8 @@ def no_rows(context: Context, view: View) -> list[DataFrame]:
     """The inputs of a view as empty frames, whatever is stored of them."""
     frames = []
     for entry in view.inputs:
-        source = source_of(context, entry.name)
+        seen = view.seen_as(entry.name)
+        source = source_of(context, entry.name) if seen is None else seen.relation
         nothing = Pinned(entry, source, _columns_of(context, source), None, Snapshot(None, {}))
         frames.append(empty(context.spark, nothing.fields()))
     return frames
