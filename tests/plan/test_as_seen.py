@@ -28,8 +28,10 @@ from tidegate.plan.columns.changes import (
     ColumnStep,
     columns_now,
     lost,
+    narrowed,
     other_columns,
     seen,
+    unfit,
     with_step,
 )
 from tidegate.sql.catalog.catalog import Catalog
@@ -142,19 +144,44 @@ def test_E5_a_query_of_all_columns_continues_with_those_of_then() -> None:
     assert says(logged, stored) == CONTINUES
 
 
-def test_E5_of_a_dropped_or_widened_column_it_says_what_stands_in_the_way() -> None:
-    logged = Logged("amount INT, extra INT, ")
+def test_E5_of_a_column_that_is_gone_or_has_other_values_it_says_what_stands_in_the_way() -> None:
+    logged = Logged("amount INT, extra INT, at STRUCT<x INT>, ")
     stored = logged.stored(MOST)
     both = logged.stored(MOST.replace("max(amount)", "max(amount) + max(extra)"))
-    logged.change("total BIGINT RENAMED FROM amount, ")
-    assert says(logged, both) == (
-        'its current version gets no new rows: of "s", which it reads, column "amount" is widened from INT to BIGINT; '
-        'column "extra" is dropped'
-    )
+    within = logged.stored(MOST.replace("max(amount)", "max(s.at.x)"))
+    logged.change("total INT RENAMED FROM amount, at STRUCT<x BIGINT>, ")
+    no_rows = 'its current version gets no new rows: of "s", which it reads, '
+    assert says(logged, both) == f'{no_rows}column "extra" is dropped'
+    assert str(says(logged, within)).startswith(f'{no_rows}column "at" is widened from STRUCT<x INT>')
     # A column of the name of one that is gone is another one.
-    logged.change("total BIGINT, extra INT, ")
-    assert 'column "extra" is dropped' in str(says(logged, both))
-    assert "extra" not in str(says(logged, stored))
+    logged.change("total INT, extra INT, at STRUCT<x BIGINT>, ")
+    assert says(logged, both) == f'{no_rows}column "extra" is dropped'
+    assert says(logged, stored) == CONTINUES
+
+
+def test_E3_E5_a_wider_column_is_read_in_the_type_of_then_and_only_by_a_query_that_names_it() -> None:
+    logged = Logged("amount INT, extra REAL, price DECIMAL(5,2), ")
+    stored = logged.stored(MOST)
+    logged.change("total BIGINT RENAMED FROM amount, extra DOUBLE, price DECIMAL(9,2), ")
+    found = logged.deployed(stored)
+    assert found is not None
+    (one,) = found.seen
+    assert [c.column for c in lost(one, logged.changes("s"))] == ["amount", "extra", "price"]
+    assert narrowed(found, one, logged.changes("s")) == {"amount": "int"}
+    assert says(logged, stored) == CONTINUES
+
+
+@pytest.mark.parametrize(
+    ("was", "condition"),
+    [
+        ("int", "x NOT BETWEEN -2147483648 AND 2147483647"),
+        ("float", "x != CAST(x AS float)"),
+        ("decimal(5,2)", "abs(x) >= 1000"),
+        ("decimal(3,3)", "abs(x) >= 1"),
+    ],
+)
+def test_E3_a_value_fits_into_the_type_of_then_or_it_is_told(was: str, condition: str) -> None:
+    assert unfit("x", was) == condition
 
 
 def test_E5_what_an_earlier_release_has_changed_is_not_known() -> None:

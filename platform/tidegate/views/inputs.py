@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import LATE, ON_TIME, quote, time_type
+from tidegate.plan.columns.changes import unfit
 from tidegate.plan.resets import Beyond, step_back
 from tidegate.plan.versions import LIFE_OF_INPUT
 from tidegate.sql.catalog.objects import Input, Relation, View, is_reserved
+from tidegate.sql.dialect.types import display
 from tidegate.tables.lives import changes_frame, current_rows, state_identifier
 from tidegate.watermark import Mark, SessionMark, TimeKind, window_is_closed
 
@@ -34,7 +36,7 @@ class Pinned:
     those of a view with the types that Spark gives them. `earlier`: the snapshot may be one from before columns were
     added. `opened`: that table, as it was found; `life`: of a view's results, as of the snapshot (E5). `called`: where
     `source` is what an earlier definition of it was (`View.seen`), by its columns what they are called now, None for
-    one that is gone."""
+    one that is gone; `narrowed`: those of a wider type now that the query may read, with the type of then."""
 
     input: Input
     source: Relation | View
@@ -45,6 +47,7 @@ class Pinned:
     opened: StoredTable | None = field(default=None, compare=False, repr=False)
     life: str | None = None
     called: Mapping[str, str | None] | None = None
+    narrowed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def mark(self) -> Mark:
@@ -96,7 +99,7 @@ class Pinned:
         if isinstance(self.source, Relation) and self.source.primary_key:
             low, high = self.bounds(view, base, clock)
             rows = self._table_rows(tables, _with_names(self.source, called), low, high)
-            return self._as_seen(rows, called).select(*names)
+            return self._narrow(self._as_seen(rows, called), view).select(*names)
         stored = self._as_seen(tables.rows(self.table, self.snapshot.id), called)
         if self.earlier and called is None:
             there = {name.casefold() for name in stored.columns}
@@ -113,7 +116,7 @@ class Pinned:
             # NULL: rows that an over view carries from one tick to the next, and what amendments have replaced; they
             # are nobody's result.
             rows = shown(stored.where(F.col("_open").isNotNull()), self.source, self.snapshot.summary)
-        return self.within(rows, view, base, clock).select(*names)
+        return self._narrow(self.within(rows, view, base, clock), view).select(*names)
 
     def within(self, rows: DataFrame, view: View, base: int | None, clock: int | None) -> DataFrame:
         """Those of the input's stored `rows`, whatever became of them, that lie between these bounds (see `rows`)."""
@@ -188,6 +191,24 @@ class Pinned:
     def _literal(self, value: int) -> str:
         assert self.kind is not None
         return self.kind.spark_literal(value)
+
+    def _narrow(self, rows: DataFrame, view: View) -> DataFrame:
+        """Rows with the types of then. Raises TG506 if one of them has a value that the query can't have seen: by the
+        definition of then, its row would have been another one."""
+        for column, was in self.narrowed.items():
+            # Bounded: one row.
+            if rows.where(unfit(quote(column), was)).limit(1).collect():
+                raise TidegateError(
+                    "TG506",
+                    f'"{view.name}" can\'t be continued with the columns of before: "{column}" of '
+                    f'"{self.source.name}" has values that are no {display(was)}',
+                    hint=f"tidegate apply {view.name} builds the new version, and swaps it in",
+                    location=view.location,
+                )
+        from pyspark.sql import functions as F
+
+        narrow = {name: F.col(quote(name)).cast(was) for name, was in self.narrowed.items()}
+        return rows.withColumns(narrow) if narrow else rows
 
 
 def _with_names(relation: Relation, called: Mapping[str, str | None] | None) -> Relation:

@@ -10,7 +10,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import ddl, is_as_judged, is_of_view, relation_identity
 from tidegate.iceberg.protocol import Snapshot
 from tidegate.jvm.failures import refused
-from tidegate.plan.columns.changes import CHANGES, columns_now
+from tidegate.plan.columns.changes import CHANGES, columns_now, narrowed
 from tidegate.plan.gaps import RETAINED_FROM, retained_from
 from tidegate.plan.resets import RESETS
 from tidegate.sql.catalog.objects import Relation, View
@@ -43,17 +43,27 @@ def pin(context: Context, view: View) -> tuple[Pinned, ...]:
                 _require_same_results(context, source, log)
             # From the same reading of the metadata.
             life = log.uuid if log is not None and isinstance(source, View) else None
-            seen, called = view.seen_as(entry.name), None
-            if seen is not None and log is not None:
-                now = columns_now(seen, log.property(CHANGES))
-                called = {name: at and at[0] for name, at in now.items()}
-            source = source if seen is None else seen.relation
             columns = _columns_of(context, source)
-            found[entry.name] = Pinned(
-                entry, source, columns, table, snapshot, opened=log, life=life, called=called
-            )
+            one = Pinned(entry, source, columns, table, snapshot, opened=log, life=life)
+            found[entry.name] = _as_seen(one, view)
         pinned.append(replace(found[entry.name], input=entry))
     return tuple(pinned)
+
+
+def _as_seen(pinned: Pinned, view: View) -> Pinned:
+    """An input as its view knows it, which may be as it was before its columns were changed; by the same reading of the
+    metadata as the snapshot."""
+    seen = view.seen_as(pinned.input.name)
+    if seen is None:
+        return pinned
+    text = None if pinned.opened is None else pinned.opened.property(CHANGES)
+    return replace(
+        pinned,
+        source=seen.relation,
+        columns=seen.relation.columns,
+        called={name: now and now[0] for name, now in columns_now(seen, text).items()},
+        narrowed=narrowed(view, seen, text),
+    )
 
 
 def standing(context: Context, view: View) -> tuple[Pinned, ...]:

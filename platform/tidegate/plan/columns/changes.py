@@ -166,8 +166,8 @@ def other_columns(
     view: View, properties: Mapping[str, str], property_of: Callable[[str], str | None]
 ) -> str | None:
     """What was changed of the columns that a view names since its table, which has these properties, was made; None if
-    nothing was. Of an input that the view reads as it was before (`View.seen`): what it can't read as it was.
-    `property_of`: `CHANGES` of an input's log."""
+    nothing was. Of an input that the view reads as it was before (`View.seen`): what it can't read as it was, whatever
+    the values are. `property_of`: `CHANGES` of an input's log."""
     before = json.loads(properties.get(SEEN) or "{}")
     for name in view.reads:
         text, seen = property_of(name), view.seen_as(name)
@@ -177,10 +177,16 @@ def other_columns(
         definition = properties.get("tidegate.definition") or view.definition
         found = list(concerned(view, name, definition, changes)) if changes else []
         if not found and seen is not None:
-            found = list(concerned(view, name, definition, lost(seen, text)))
+            found = [one for one in concerned(view, name, definition, lost(seen, text)) if not narrows(one)]
         if found:
             return f'of "{name}", which it reads, {described(found)}'
     return None
+
+
+def narrowed(view: View, seen: Seen, text: str | None) -> dict[str, str]:
+    """By the columns of then that a view's query may read, and that have a wider type now: the type of then."""
+    changes = concerned(view, seen.relation.name, view.definition, lost(seen, text))
+    return {one.column: one.was or "" for one in changes if narrows(one)}
 
 
 def columns_now(seen: Seen, text: str | None) -> dict[str, tuple[str, str] | None]:
@@ -202,8 +208,22 @@ def columns_now(seen: Seen, text: str | None) -> dict[str, tuple[str, str] | Non
     return {c.name: found.get(c.name) for c in seen.relation.columns}
 
 
+def narrows(change: ColumnChange) -> bool:
+    """Whether values of a column that was widened may still be had in the type of before: those that fit (`unfit`)."""
+    return change.kind == "widen" and is_wider(change.was or "", change.to or "")
+
+
+def unfit(value: str, was: str) -> str:
+    """SQL: whether a value of a wider type (SQL, too) is none of a type of before (E3)."""
+    if (decimal := _DECIMAL.fullmatch(was)) is not None:
+        return f"abs({value}) >= 1{'0' * (int(decimal[1]) - int(decimal[2]))}"
+    if was == "int":
+        return f"{value} NOT BETWEEN -2147483648 AND 2147483647"
+    return f"{value} != CAST({value} AS {was})"
+
+
 def lost(seen: Seen, text: str | None) -> list[ColumnChange]:
-    """The columns of then that can't be read as they were, by their names of then: they are gone, or of another type.
+    """The columns of then that are not what they were, by their names of then: they are gone, or of another type.
     `text`: `CHANGES` of the log."""
     found = []
     for column, now in zip(seen.relation.columns, columns_now(seen, text).values(), strict=True):
