@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.evolve.test_apply import shown
+from tests.evolve.test_apply_at import waiting
 from tests.evolve.test_continued import (
     NEW,
     OLD,
@@ -185,3 +186,19 @@ def test_E9_an_erasure_refuses_a_view_that_continues_with_other_columns(workbenc
         with pytest.raises(TidegateError, match=r"TG571|TG506"):
             erase(again, "t", "n = 40")
     assert len(shown(session, "SELECT total FROM t")) == 4
+
+
+def test_E5_a_version_that_continues_stops_at_the_time_at_which_another_one_takes_its_place(
+    workbench: Workbench,
+) -> None:
+    deployed(workbench)
+    session = opened(workbench, NEW, SUM.format("total * 10"))
+    session.run(["t"])
+    hours = iter((3, 4, 5, 6))
+    waits = waiting(
+        session, lambda: insert(session, *((hour, hour + 1) for hour in (next(hours), next(hours))))
+    )
+    done = apply(session, at="2026-01-01T04:00:00Z")
+    assert (len(waits), [one.at for one in done.rebuilt]) == (1, ["2026-01-01 04:00:00"])
+    assert results(session) == [(hour, 10 * hour) for hour in range(1, 5)]
+    assert results(session, "v$v1") == [(hour, hour) for hour in range(1, 5)]

@@ -217,8 +217,10 @@ def require_possible(
         why = "its current version has no EMIT ON WINDOW CLOSE, so it also shows results that are not final"
     elif not kind.same_ticks(view.kind):
         why = "the windows of both versions end in different types"
-    elif is_of_view(view, properties) or (below := stale_below(context, table, now)) is not None:
-        below = "other columns or results" if is_of_view(view, properties) else below
+    elif (same := is_of_view(view, properties) and not before.seen) or (
+        below := stale_below(context, table, now)
+    ) is not None:
+        below = "other columns or results" if same else below
         why = f"its current version can't be continued until then, because it reads {below}"
     if why is not None:
         raise _refused(view, text, why, f"tidegate apply {view.name} swaps the versions without a time")
