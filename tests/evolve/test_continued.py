@@ -140,6 +140,26 @@ def test_E2_E5_another_column_has_its_name_and_the_text_of_the_view_is_the_same(
     assert version(session) == "2"
 
 
+def test_E5_a_reader_that_was_edited_with_the_view_continues_with_it(workbench: Workbench) -> None:
+    """Its new query needs a column that the current version of the view does not have."""
+    deployed(workbench, r=READER)
+    new = SUM.format("total * 10").replace("AS x", "AS z")
+    session = opened(workbench, NEW, new, r=READER.replace("x +", "z +"))
+    for hour in (3, 4):
+        insert(session, (hour, hour + 1))
+        continued(session, "v", "r")
+    session = workbench.session()
+    insert(session, (5, 6))
+    continued(session, "v", "r")
+    assert results(session, "r") == [(hour, hour + 1000) for hour in range(1, 6)]
+    assert (audit_view(workbench.session(), "v").ok, audit_view(workbench.session(), "r").ok) == (True, True)
+    session = workbench.session()
+    session.confirm = lambda text: True
+    apply(session)
+    assert results(session, "r") == [(hour, 10 * hour + 1000) for hour in range(1, 6)]
+    assert not session.run(fail_fast=False).failed
+
+
 #: Queries of each way in which a slice is computed, over the columns k, n and m; the columns that identify a row.
 HOUR = "TUMBLE(t, ts, INTERVAL '1 hour')"
 WAYS = {

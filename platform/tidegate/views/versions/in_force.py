@@ -62,9 +62,10 @@ def require_decided(context: Context, view: View) -> None:
 
 
 def _undecided(context: Context, view: View) -> TidegateError | None:
-    """TG506 if a view continues over columns of before a change (`View.seen`), and nobody was told to replace its
-    results yet by those of the definition in the files."""
-    written, stored = context.declared(view), context.opened(view.name) if view.seen else None
+    """TG506 if a view continues over columns of before a change, and nobody was told yet to replace its results by
+    those of the definition in the files."""
+    stored = context.opened(view.name) if _is_of_before(context, view) else None
+    written = context.declared(view)
     if stored is None or _is_decided(context, written, stored.properties()):
         return None
     try:
@@ -152,11 +153,17 @@ def _in_force(context: Context, view: View, stored: Mapping[str, str]) -> View |
     if _is_stored(context, view, stored):
         return None
     found = as_stored(context, view, stored)
-    if found is None or found.seen or _is_decided(context, view, stored):
+    if found is None or _is_of_before(context, found) or _is_decided(context, view, stored):
         return found
     # This process has read the files before the swap.
     written = _written(context, view)
     return None if written is None or not is_of_view(written, stored) else as_stored(context, written, stored)
+
+
+def _is_of_before(context: Context, view: View) -> bool:
+    """Whether a definition reads columns of before a change, itself or through views that do."""
+    below = sources_of(context.catalog, view)
+    return bool(view.seen) or any(isinstance(one, View) and one.seen for one in below)
 
 
 def _is_decided(context: Context, view: View, stored: Mapping[str, str]) -> bool:
