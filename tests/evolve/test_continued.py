@@ -97,7 +97,7 @@ def test_E5_a_renamed_column_the_view_continues_and_the_swap_has_what_its_new_qu
     insert(session, (5, 6))
     continued(session, "v")
     assert results(session)[-1] == (5, 5)
-    changed = changed_definitions(session.project, session.catalog)
+    changed = changed_definitions(session.project, session.project.catalog())
     assert {name: str(one.message).rpartition("; ")[2] for name, one in changed.items()} == {"v": CONTINUES}
     plan = {one.name: one for one in planned(session.project, session.project.catalog())}
     assert (plan["v"].effect, plan["v"].what, plan["v"].command) == (

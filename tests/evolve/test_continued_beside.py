@@ -195,10 +195,8 @@ def test_E5_a_version_that_continues_stops_at_the_time_at_which_another_one_take
     session = opened(workbench, NEW, SUM.format("total * 10"))
     session.run(["t"])
     hours = iter((3, 4, 5, 6))
-    waits = waiting(
-        session, lambda: insert(session, *((hour, hour + 1) for hour in (next(hours), next(hours))))
-    )
+    waiting(session, lambda: insert(session, *((hour, hour + 1) for hour in (next(hours), next(hours)))))
     done = apply(session, at="2026-01-01T04:00:00Z")
-    assert (len(waits), [one.at for one in done.rebuilt]) == (1, ["2026-01-01 04:00:00"])
+    assert [one.at for one in done.rebuilt] == ["2026-01-01 04:00:00"]
     assert results(session) == [(hour, 10 * hour) for hour in range(1, 5)]
     assert results(session, "v$v1") == [(hour, hour) for hour in range(1, 5)]
