@@ -183,7 +183,7 @@ def test_E9_an_erasure_refuses_a_view_that_continues_with_other_columns(workbenc
     continued(session, "v")
     for again in (session, workbench.session()):
         again.confirm = lambda text: True
-        with pytest.raises(TidegateError, match=r"TG571|TG506"):
+        with pytest.raises(TidegateError, match="TG506"):
             erase(again, "t", "n = 40")
     assert len(shown(session, "SELECT total FROM t")) == 4
 
