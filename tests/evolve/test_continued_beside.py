@@ -32,6 +32,7 @@ from tidegate.maintenance.erase import erase
 from tidegate.plan.events import MemberFailed, MemberRecovered
 from tidegate.session.apply import apply
 from tidegate.session.live import LiveGroup
+from tidegate.session.session import Session
 from tidegate.session.turns import Retries
 from tidegate.sql.catalog.objects import View
 from tidegate.views.amend.rollback import rollback
@@ -200,3 +201,25 @@ def test_E5_a_version_that_continues_stops_at_the_time_at_which_another_one_take
     assert [one.at for one in done.rebuilt] == ["2026-01-01 04:00:00"]
     assert results(session) == [(hour, 10 * hour) for hour in range(1, 5)]
     assert results(session, "v$v1") == [(hour, hour) for hour in range(1, 5)]
+
+
+def test_T3_E5_what_the_earlier_version_still_reads_is_not_cleaned_up(workbench: Workbench) -> None:
+    """Its windows are longer than those of the new one."""
+    table = "CREATE TABLE t ({}, ts TIMESTAMP, PRIMARY KEY (id), WATERMARK FOR ts AS ts WITH TTL);"
+    hop = """CREATE MATERIALIZED VIEW v AS SELECT window_end, sum(n) AS x
+    FROM HOP(t, ts, INTERVAL '1 day', INTERVAL '3 days') GROUP BY window_end EMIT ON WINDOW CLOSE;"""
+
+    def put(session: Session, *days: int) -> None:
+        for day in days:
+            session.execute(f"INSERT INTO t VALUES ({day}, {day}, '2026-01-{day:02} 01:00:00')")
+            session.run(fail_fast=False)
+            session.cleanup()
+
+    workbench.assets(t=table.format("id INT, n INT"), v=hop)
+    put(workbench.session(), 1, 2, 3, 4)
+    days = hop.replace("HOP(", "TUMBLE(").replace(", INTERVAL '3 days'", "").replace("sum(n)", "sum(total)")
+    workbench.assets(t=table.format("id INT, total INT RENAMED FROM n"), v=days)
+    session = workbench.session()
+    put(session, 5, 6, 7)
+    found = {row[0].day: row[1] for row in session.table("v").collect()}
+    assert {day: found[day] for day in (4, 5, 6, 7)} == {4: 6, 5: 9, 6: 12, 7: 15}

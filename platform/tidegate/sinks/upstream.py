@@ -20,7 +20,7 @@ from tidegate.plan.versions import kept_versions, number_of, tag_of
 from tidegate.sinks.amended import AMENDMENT, Amended, amended, as_of, bound_of
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
 from tidegate.store.positions import KnownCommits, Position, final_keys
-from tidegate.views.versions.in_force import as_stored
+from tidegate.views.definition import as_stored
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

@@ -15,11 +15,12 @@ from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.versions import LEFT, KeptVersion, current_version, kept_versions, says_lives, tag_of
 from tidegate.sql.catalog.objects import View
 from tidegate.views.amend.rebuild import Rebuilt
+from tidegate.views.definition import as_stored
 from tidegate.views.resolve import changes_of
 from tidegate.views.revisions.erased_windows import marks_of_continued
 from tidegate.views.versions.build import NEXT, VersionBuild, finish
 from tidegate.views.versions.held import release
-from tidegate.views.versions.in_force import as_stored, stand_on_current
+from tidegate.views.versions.in_force import stand_on_current
 from tidegate.views.versions.past import past_of
 
 if TYPE_CHECKING:

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import Problems, TidegateError
 from tidegate.iceberg.layout import has_gone_back, is_of_view
-from tidegate.plan.columns.as_seen import as_deployed, understood
-from tidegate.plan.columns.changes import CHANGES, other_columns
+from tidegate.plan.columns.as_seen import understood
 from tidegate.plan.versions import next_of
 from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.grammar.spelling import alike
 from tidegate.store.writers import is_replaced
-from tidegate.views.definition import same_view
+from tidegate.views.definition import as_stored, is_of_results, same_view
 from tidegate.views.view_table import ViewTable
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def _of_other_definitions(context: Context, view: View) -> Iterator[tuple[View, 
         stored = context.opened(below.name) if isinstance(below, View) else None
         if stored is not None and isinstance(below, View):
             properties = stored.properties()
-            if not _is_stored(context, below, properties):
+            if not is_of_results(context, below, properties):
                 yield below, properties
 
 
@@ -150,7 +149,7 @@ def _stand_in(context: Context, view: View) -> None:
 
 def _in_force(context: Context, view: View, stored: Mapping[str, str]) -> View | None:
     """The definition of the stored results, if it is the one that runs; None if it is not, or if the view is of it."""
-    if _is_stored(context, view, stored):
+    if is_of_results(context, view, stored):
         return None
     found = as_stored(context, view, stored)
     if found is None or _is_of_before(context, found) or _is_decided(context, view, stored):
@@ -176,27 +175,6 @@ def _is_decided(context: Context, view: View, stored: Mapping[str, str]) -> bool
     return is_built or is_replaced(context.project, view.name)
 
 
-def _is_stored(context: Context, view: View, stored: Mapping[str, str]) -> bool:
-    """Whether stored results are of the view's definition, and of the columns that it reads."""
-
-    def changes(name: str) -> str | None:
-        table = context.opened(name)
-        return None if table is None else table.property(CHANGES)
-
-    return is_of_view(view, stored) and other_columns(view, stored, changes) is None
-
-
-def as_stored(context: Context, view: View, stored: Mapping[str, str]) -> View | None:
-    """A view by the definition of its stored results, over what the context's catalog has, and as this definition knows
-    it; None if that does not hold any more. `stored`: what its table says."""
-
-    def log(name: str) -> Mapping[str, str] | None:
-        table = context.opened(name)
-        return None if table is None else table.properties()
-
-    return as_deployed(view, stored, context.catalog, log)
-
-
 def of_results(context: Context, view: View) -> View:
     """The definition of which the stored results of a view are, whether it is in force or not, over what is current of
     what it reads; that of the project's files if nothing is stored, or if nobody can read it any more."""
@@ -204,7 +182,7 @@ def of_results(context: Context, view: View) -> View:
     now = context.catalog.get(view.name)
     assert isinstance(now, View)
     stored = context.opened(now.name)
-    if stored is None or _is_stored(context, now, properties := stored.properties()):
+    if stored is None or is_of_results(context, now, properties := stored.properties()):
         return now
     return as_stored(context, now, properties) or now
 
