@@ -50,6 +50,8 @@ class TidegateError(Exception):
         self.others: tuple[TidegateError, ...] = ()
         #: Whether the same may succeed later, although other errors of this code come again.
         self.curable = False
+        #: Of results of another definition (TG506): whether they are continued all the same, and can be read.
+        self.continued = False
         self.code = code
         # The one place through which all that people are told of an error goes: no secret gets further (X4).
         self.message = without_logins(masked(message))

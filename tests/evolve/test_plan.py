@@ -74,7 +74,8 @@ def test_E1_a_plan_says_per_object_what_a_run_makes_of_it(
         "per_minute": ("unchanged", ""),
         "largest": (
             "new version",
-            'its results are of before a change: of "orders", which it reads, column "x" is widened from INT to BIGINT',
+            'its results are of before a change: of "orders", which it reads, column "x" is widened from INT to '
+            "BIGINT; until then, its current version continues with the columns of before",
         ),
         "hourly": ("new version", "it reads largest, which is a new version"),
         "out": ("refused", 'it has delivered rows of "largest", whose results are replaced (TG542)'),

@@ -48,6 +48,11 @@ def test_E2_E7_columns_change_in_one_commit_and_are_found_by_their_ids(session: 
     assert shown(session, identifier, first) == [(1, "a", False)]
     third = table.append([], None, {EPOCH: "3"}, now, change=TableChange(renamed=(("number", "id2"),)))
     assert session.tables.rows(identifier, third).columns[:2] == ["name", "id2"]
+    # By the ids, whatever else has had a column's name since.
+    table.current()
+    system = {"_open": "_open", "_window_end": "_window_end", "small": "small"}
+    assert table.names_at(first) == {"id2": "id", **system}
+    assert table.names_at(second) == {"id2": "number", "name": "name", "id": "id", **system}
 
 
 def test_R2_E7_a_change_is_fenced_and_is_not_there_without_its_commit(session: Session) -> None:

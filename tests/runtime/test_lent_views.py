@@ -108,3 +108,35 @@ NEW_SOURCE = "CREATE TABLE refunds (id BIGINT, at TIMESTAMP, WATERMARK FOR at AS
 
 def effects(session: Session) -> dict[str, str]:
     return {one.name: one.effect for one in planned(session.project, session.project.catalog())}
+
+
+def test_X3_E5_a_branch_continues_its_views_while_production_s_logs_have_other_columns(
+    opened: Callable[[str], Session],
+) -> None:
+    """The logs are production's, and so is the record of their earlier columns; the results are the branch's own."""
+    dev = opened("dev")
+    dev.run()
+    root = dev.project.root
+    sources = SOURCES.replace("id BIGINT, at", "number BIGINT RENAMED FROM id, id VARCHAR, at")
+    sources = sources.replace("price INT", "cents INT RENAMED FROM price")
+    (root / "assets" / "sources.sql").write_text(sources)
+    edited = BRANCH.replace("o.id", "o.number").replace("p.price", "p.cents")
+    (root / "assets" / "views.sql").write_text(edited)
+    production = opened("local")
+    production.execute("INSERT INTO prices VALUES (3, 30)")
+    for number, time in ((4, "11:10"), (3, "12:20")):
+        production.execute(f"INSERT INTO orders VALUES ({number}, 'x', '2026-03-01 {time}:00')")
+    dev = opened("dev")
+    report = dev.run(fail_fast=False)
+    assert [(one.name, one.error["code"]) for one in report.failed] == [
+        ("hourly", "TG506"),
+        ("priced", "TG506"),
+    ]
+    assert rows(dev, "SELECT n, ids FROM hourly") == [(1, 3), (1, 4), (2, 3)]
+    assert rows(dev, "SELECT id, price FROM priced") == [(1, 10), (2, 20), (3, 30)]
+    assert audit_view(dev, "hourly").ok
+    dev = opened("dev")
+    dev.confirm = lambda what: True
+    apply(dev)
+    assert not dev.run(fail_fast=False).failed
+    assert rows(dev, "SELECT n, ids FROM hourly") == [(1, 3), (1, 4), (2, 3)]

@@ -18,6 +18,7 @@ from tidegate.sql.catalog.objects import Relation, View
 from tidegate.views.resolve import pin
 from tidegate.views.revisions.comparable import comparable_since
 from tidegate.views.revisions.step_back import effective_frontier
+from tidegate.views.versions.in_force import of_results
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -85,6 +86,7 @@ def audit_view(session: Session, name: str) -> ViewAudit:
     stored = session.stored(view.name)
     if stored is None:
         raise TidegateError("TG512", f'"{name}" has no results yet', hint=f"tidegate run {name}")
+    view = of_results(session, view)
     pinned = pin(session, view)
     frontier = effective_frontier(view, session.tables.open(stored).current().summary, pinned)
     batch = compare(session, view, stored)

@@ -11,6 +11,7 @@ from tidegate.evolve.differences import Evolution, pending
 from tidegate.iceberg.layout import log_columns, relation_identity
 from tidegate.iceberg.table_change import TableChange
 from tidegate.ingest.ingest import Log
+from tidegate.plan.columns.as_seen import BEFORE, with_columns_before
 from tidegate.plan.columns.changes import CHANGES, ColumnStep, inside, with_step
 from tidegate.plan.columns.taken_in import TAKEN_IN, taken_in, to_text, with_taken_in
 from tidegate.plan.events import DefinitionChanged, Event
@@ -56,6 +57,7 @@ def _bring_up(
     facts = {
         "tidegate.definition": relation.definition,
         "tidegate.identity": identity,
+        BEFORE: with_columns_before(log.table.properties(), old),
         CHANGES: with_step(log.table.property(CHANGES), step),
     }
     change = _table_change(log, relation, wanted, facts)

@@ -20,6 +20,7 @@ from tidegate.iceberg.layout import (
     strategy_identity,
 )
 from tidegate.ingest.definition import options_of
+from tidegate.plan.columns.as_seen import BEFORE, as_deployed, until_then, with_columns_before
 from tidegate.plan.columns.changes import CHANGES, OPTIONS, ColumnStep, other_columns, with_step
 from tidegate.plan.costs import expected_seconds, rows_so_far
 from tidegate.plan.gaps import with_cleaned
@@ -37,7 +38,6 @@ from tidegate.runtime.lending import with_lent_views
 from tidegate.sql.catalog.lineage import readers_of, reads_of, sources_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.options.in_place import changed_options
-from tidegate.sql.statements.stored_definition import stored_view
 from tidegate.store.metadata import CommittedTable, load_table
 from tidegate.store.positions import deployment, is_moved, last_deployment
 from tidegate.store.status import stored_edge
@@ -81,14 +81,15 @@ class PlannedChange:
 
 @dataclass
 class _Planning:
-    """`tables`: what is stored, by name. `evolutions`: of logs that the next run changes; `replaced`: views whose
-    results a rebuild replaces. `as_run`: as runs continue, which no definition in a file replaces by itself."""
+    """`tables`: what is stored, by name. `evolutions`: of logs that the next run changes, from which definition and
+    how; `replaced`: views whose results a rebuild replaces. `as_run`: as runs continue, which no definition in a file
+    replaces by itself."""
 
     project: Project
     catalog: Catalog
     storage: Storage
     tables: dict[str, CommittedTable | None] = field(default_factory=dict)
-    evolutions: dict[str, Evolution] = field(default_factory=dict)
+    evolutions: dict[str, tuple[Relation, Evolution]] = field(default_factory=dict)
     replaced: dict[str, str] = field(default_factory=dict)
     as_run: bool = False
 
@@ -102,11 +103,18 @@ class _Planning:
         table = self.table(name)
         return None if table is None else table.uuid
 
+    def log(self, name: str) -> Mapping[str, str] | None:
+        """What a log will say once the next run has changed it; None if there is none."""
+        table = self.table(name)
+        if table is None or name not in self.evolutions:
+            return None if table is None else table.properties
+        (old, wanted), said = self.evolutions[name], table.properties
+        step = with_step(said.get(CHANGES), ColumnStep(0, "", "", wanted.changes))
+        return {**said, BEFORE: with_columns_before(said, old), CHANGES: step}
+
     def changes(self, name: str) -> str | None:
-        """`CHANGES` of a log, as it will say once the next run has changed it."""
-        table, wanted = self.table(name), self.evolutions.get(name)
-        text = None if table is None else table.properties.get(CHANGES)
-        return text if wanted is None else with_step(text, ColumnStep(0, "", "", wanted.changes))
+        """`CHANGES` of a log, as it will say then."""
+        return (self.log(name) or {}).get(CHANGES)
 
 
 def changes_to_come(project: Project, catalog: Catalog) -> Callable[[str], str | None]:
@@ -217,7 +225,8 @@ def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
             return PlannedChange(
                 relation.name, relation.kind, "refused", wanted.refused, readers=readers, command=hint
             )
-        planning.evolutions[relation.name] = wanted
+        assert found is not None
+        planning.evolutions[relation.name] = found[0], wanted
         what.insert(0, wanted.text)
     state = planning.table(f"{relation.name}$state") if relation.primary_key else None
     if state is not None and state.properties.get("tidegate.identity") != stored:
@@ -265,6 +274,9 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
             view.name, "view", "refused", (why, past.refused), readers=readers, command=past.remedy
         )
     what, valid = [why], None
+    now = as_deployed(view, table.properties, planning.catalog, planning.log)
+    if (until := until_then(now, table.properties, planning.changes)) is not None:
+        what.append(f"until then, {until}")
     if stops is not None:
         what.append(held_text(view.name.partition("$")[0], stops))
         command += f" --at '{stops}'"
@@ -300,12 +312,11 @@ def _past(planning: _Planning, view: View, stored: CommittedTable) -> KeptPast |
 def _other(planning: _Planning, view: View, stored: CommittedTable) -> str | None:
     """Why the results of a view are not those of its definition, once the next run has changed what it can."""
     properties = stored.properties
-    if not is_of_view(view, properties):
-        goes_on = planning.as_run and has_gone_back(view, properties)
-        before = stored_view(properties.get("tidegate.definition", ""), planning.catalog) if goes_on else None
-        if before is None:
-            return _QUERY
-        view = before
+    goes_on = planning.as_run and has_gone_back(view, properties)
+    before = as_deployed(view, properties, planning.catalog, planning.log) if goes_on else None
+    if before is None and not is_of_view(view, properties):
+        return _QUERY
+    view = before or view
     if (other := other_columns(view, properties, planning.changes)) is not None:
         return f"its results are of before a change: {other}"
     below = [name for name in view.reads if name in planning.replaced]

@@ -29,7 +29,7 @@ from tidegate.iceberg.protocol import (
     stands,
 )
 from tidegate.iceberg.statement import StatementBranch
-from tidegate.iceberg.table_change import TableChange, change_table
+from tidegate.iceberg.table_change import TableChange, change_table, names_at
 from tidegate.iceberg.table_commit import TableCommit
 from tidegate.iceberg.versions.swap import DATA_PATH, BuiltVersion, SwapCommit, TagRemoval, VersionSwap
 from tidegate.jvm.java import java_class, json_mapper
@@ -88,8 +88,7 @@ class IcebergTable:
 
     @property
     def uuid(self) -> str:
-        """Of this table and no other, not even of one of the same name that is made later, nor of the same one once its
-        results were replaced as a whole (`rebuild.py`)."""
+        """See `StoredTable.uuid`; another one once its results were replaced as a whole (`rebuild.py`)."""
         return life(str(self._table.uuid()), self.properties())
 
     def properties(self) -> dict[str, str]:
@@ -151,6 +150,10 @@ class IcebergTable:
         """An earlier snapshot of it, by its id or a tag."""
         return self._at(self._table.snapshot(snapshot))
 
+    def names_at(self, snapshot: int) -> dict[str, str]:
+        """See `StoredTable.names_at`."""
+        return names_at(self._table, snapshot)
+
     def summaries(self) -> dict[int, dict[str, str]]:
         """The summary of every snapshot that is kept, by its id, as of the last `current()`."""
         return {snapshot.snapshotId(): self._summary(snapshot) for snapshot in self._table.snapshots()}
@@ -196,9 +199,7 @@ class IcebergTable:
     def files(
         self, snapshot: int, column: str, field_id: int, low: int | None, high: int | None
     ) -> list[dict[str, Any]] | None:
-        """Of the data files that may hold on-time rows with low <= `column` < high (ticks; None: no bound): `path`,
-        `rows`, and the `least` and `greatest` value of the column of 64 bits, None if that is not known. None if rows
-        of one of them are deleted beside it."""
+        """See `StoredTable.files`; bounds are known of a column of 64 bits."""
         manifests = JavaManifests(self._jvm, self._table, column, field_id)
         return as_plain(self._planned.files(self.identifier, manifests, snapshot, low, high))
 

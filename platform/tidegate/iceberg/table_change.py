@@ -62,6 +62,13 @@ def change_table(jvm: Any, table: Any, change: TableChange, transaction: Any) ->
     properties.commit()
 
 
+def names_at(table: Any, snapshot: int) -> dict[str, str]:
+    """Of a table of Iceberg's Java: see `StoredTable.names_at`."""
+    then = table.schemas().get(table.snapshot(snapshot).schemaId())
+    found = ((str(column.name()), then.findField(column.fieldId())) for column in table.schema().columns())
+    return {name: str(field.name()) for name, field in found if field is not None}
+
+
 def _names(table: Any) -> Iterator[str]:
     for column in table.schema().columns():
         yield str(column.name())

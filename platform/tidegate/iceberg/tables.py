@@ -71,6 +71,10 @@ class StoredTable(Described, Protocol):
     def at(self, snapshot: int | str) -> Snapshot:
         """An earlier snapshot of it, by its id or a tag."""
 
+    def names_at(self, snapshot: int) -> dict[str, str]:
+        """By the names of its columns, as of the last `current()`, what they are called at an earlier snapshot, by
+        Iceberg's ids (E2); without those that have come since."""
+
     def summaries(self) -> dict[int, dict[str, str]]:
         """The summary of every snapshot that is kept, by its id, as of the last `current()`."""
 

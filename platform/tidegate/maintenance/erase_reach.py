@@ -22,6 +22,7 @@ from tidegate.sql.views.passed_columns import counts_only, passed_columns
 from tidegate.store.listing import namespaces, owners_in, table_names
 from tidegate.store.metadata import load_properties, load_table
 from tidegate.store.positions import last_deployment
+from tidegate.views.definition import same_view
 from tidegate.watermark import Expression
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ class ReadersOfLog:
 
 
 def require_reach(context: Context, log: StoredLog, condition: RowsCondition, keep: bool) -> ReadersOfLog:
-    """The views that read the log. Raises TG571 with all that holds rows of it, or values of them, and is not reached.
-    `keep`: counts and sums may stay."""
+    """The views that read the log. Raises TG571 with all that holds rows of it, or values of them, and is not reached;
+    TG506 for a view that continues with the columns of before a change. `keep`: counts and sums may stay."""
     relation = log.relation
     found = _readers(context, relation, condition, keep)
     reasons = [
@@ -126,6 +127,9 @@ def _readers(context: Context, relation: Relation, condition: RowsCondition, kee
         if not any(name in names for name in reads(item)):
             found.above += [item] if stored is not None and isinstance(item, View) else []
             continue
+        if isinstance(item, View) and item.seen and stored is not None:
+            # What the condition calls a column may be another one to its query (E2).
+            same_view(context, context.declared(item), context.tables.open(stored))
         shown = names[item.name] = _shown(item, names)
         counting = item.reads == (relation.name,) if isinstance(item, View) else False
         # (What a key's earlier changes have added to a window, its later ones have taken away again.)

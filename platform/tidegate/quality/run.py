@@ -33,6 +33,7 @@ from tidegate.quality.windows import Windows, read_windows
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import Relation, View
+from tidegate.views.versions.in_force import of_results
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
@@ -142,6 +143,7 @@ class _Asset:
 
     def _reconciled(self, view: View, wanted: list[str]) -> list[SuiteResult]:
         began = time.monotonic()
+        view = of_results(self._session, view)
         limits = self._quality.reconciliation(view.name)
         span = self._asked.spans.get(view.name) or self._lookback(view, limits.lookback)
         windows = read_windows(self._session, view, self._stored, span, is_accountable(self._session, view))

@@ -58,6 +58,8 @@ class Context:
         self._declared: dict[str, tuple[View, View]] = {}
         #: Views whose queries do not hold for what stands in, each with the name of a view that it reads.
         self.unfit: dict[str, str] = {}
+        #: Views that continue although the project's files have something else for them: what is to be said of that.
+        self.undecided: dict[str, TidegateError] = {}
         self.settings = SessionSettings()
         #: Who shows the rows of console sinks that FLUSH and CREATE SINK deliver; None: standard output.
         self.listener: Callable[[Event], None] | None = None

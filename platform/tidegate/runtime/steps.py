@@ -86,7 +86,7 @@ class Steps:
         self._first = self._first or error
         self._over.add(item.name)
         known = error if isinstance(error, TidegateError) else None
-        if needed or (known is not None and known.code == _OF_ANOTHER_DEFINITION):
+        if needed or (known is not None and known.code == _OF_ANOTHER_DEFINITION and not known.continued):
             self._unusable.add(item.name.casefold())
         self._gone = spark_gone(f'"{item.name}"') is not None
         told = {"code": None, "message": one_line(error), "traceback": masked_traceback(error)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateWarning
 from tidegate.evolve.differences import pending
 from tidegate.iceberg.layout import is_of_view, relation_identity
+from tidegate.plan.columns.as_seen import as_deployed, until_then
 from tidegate.plan.columns.changes import CHANGES, other_columns
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.dialect.warnings import warning
@@ -34,7 +35,7 @@ def changed_definitions(
             table = load_table(storage, item.name)
             if table is not None and "tidegate.identity" in table.properties:
                 changed = (
-                    _changed_view(name, item, table.properties, storage)
+                    _changed_view(name, item, table.properties, storage, catalog)
                     if isinstance(item, View)
                     else _changed_relation(name, item, table.properties, catalog)
                 )
@@ -49,19 +50,27 @@ def changed_definitions(
 
 def changes_in(storage: Storage, name: str) -> str | None:
     """How the columns of an input of a view were changed, as its log records it (`plan/columns/changes.py`)."""
+    return (_said(storage, name) or {}).get(CHANGES)
+
+
+def _said(storage: Storage, name: str) -> Mapping[str, str] | None:
+    """The table properties of an input of a view."""
     table = load_table(storage, name)
-    return None if table is None else table.properties.get(CHANGES)
+    return None if table is None else table.properties
 
 
 def _changed_view(
-    name: str, view: View, properties: Mapping[str, str], storage: Storage
+    name: str, view: View, properties: Mapping[str, str], storage: Storage, catalog: Catalog
 ) -> TidegateWarning | None:
+    changes = partial(changes_in, storage)
     what = "its results are those of the earlier query"
     if is_of_view(view, properties):
-        other = other_columns(view, properties, partial(changes_in, storage))
+        other = other_columns(view, properties, changes)
         if other is None:
             return None
         what = f"its results were computed before {other}"
+    until = until_then(as_deployed(view, properties, catalog, partial(_said, storage)), properties, changes)
+    what += f"; {until}" if until is not None else ""
     return _warning(name, view, what, f"tidegate apply {name} recomputes them")
 
 

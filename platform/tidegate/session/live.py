@@ -96,7 +96,7 @@ class GroupMember:
         raise NotImplementedError
 
     def problems(self) -> list[TidegateError]:
-        """What is wrong with single inputs, while all others are taken in."""
+        """What is wrong with single inputs, while all others are taken in; with a view that continues all the same."""
         return []
 
     def close(self) -> None:
@@ -186,6 +186,10 @@ class ViewMember(GroupMember):
         if event is not None:
             notify(event)
         return event is not None, False
+
+    def problems(self) -> list[TidegateError]:
+        undecided = self.context.undecided.get(self.name)
+        return [] if self._table is None or undecided is None else [undecided]
 
     def close(self) -> None:
         self._table = None

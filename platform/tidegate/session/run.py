@@ -36,7 +36,7 @@ from tidegate.sql.options.connectors import FilesystemOptions, LogOptions, Repla
 from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.views.resolve import require_lent, resolve_columns
 from tidegate.views.retention import state_upkeep
-from tidegate.views.versions.in_force import open_current
+from tidegate.views.versions.in_force import open_current, require_decided
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
@@ -76,6 +76,7 @@ def run(
 
     def close(view: View) -> None:
         report.views.append(run_view(context, view, notify))
+        require_decided(context, view)
 
     def send(sink: Sink) -> None:
         report.sinks.append(deliver(context, sink, on_event))
@@ -145,7 +146,9 @@ def refresh(
     for gate in view.gates:
         with context.lease(gate.name):
             run_source(context, gate, max_rows, notify)
-    return run_view(context, view, notify)
+    report = run_view(context, view, notify)
+    require_decided(context, view)
+    return report
 
 
 def run_sink(context: Context, sink: Sink, max_rows: int | None, notify: Listener) -> SinkReport:

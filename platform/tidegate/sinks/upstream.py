@@ -19,8 +19,8 @@ from tidegate.jvm.within import settings
 from tidegate.plan.versions import kept_versions, number_of, tag_of
 from tidegate.sinks.amended import AMENDMENT, Amended, amended, as_of, bound_of
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
-from tidegate.sql.statements.stored_definition import stored_view
 from tidegate.store.positions import KnownCommits, Position, final_keys
+from tidegate.views.definition import as_stored
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -211,9 +211,9 @@ def _as_stored(
 ) -> View:
     """The definition of stored results; as far as a delivery needs it, if nobody can read it any more, since what it
     reads has changed."""
-    known = stored_view(properties.get("tidegate.definition", ""), context.catalog)
+    known = as_stored(context, view, properties)
     if known is not None:
-        return replace(known, name=view.name)
+        return known
     fields = context.tables.rows(identifier, snapshot).schema.fields
     names = [field.name for field in fields]
     # The first column that is not the view's own (`layout.view_columns`).

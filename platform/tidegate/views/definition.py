@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
+from tidegate.plan.columns.as_seen import as_deployed
 from tidegate.plan.columns.changes import CHANGES, other_columns
 from tidegate.plan.versions import STALE, replaced_below
 from tidegate.views.resolve import changes_of
@@ -35,6 +36,28 @@ def same_view(context: Context, view: View, table: StoredTable) -> Snapshot:
     else:
         return now
     raise _other(view, what)
+
+
+def is_of_results(context: Context, view: View, stored: Mapping[str, str]) -> bool:
+    """Whether results are of the view's definition, and of the columns that it reads. `stored`: what their table
+    says."""
+
+    def changes(name: str) -> str | None:
+        table = context.opened(name)
+        return None if table is None else table.property(CHANGES)
+
+    return is_of_view(view, stored) and other_columns(view, stored, changes) is None
+
+
+def as_stored(context: Context, view: View, stored: Mapping[str, str]) -> View | None:
+    """A view by the definition of its stored results, over what the context's catalog has, and as this definition knows
+    it; None if that does not hold any more. `stored`: what its table says."""
+
+    def log(name: str) -> Mapping[str, str] | None:
+        table = context.opened(name)
+        return None if table is None else table.properties()
+
+    return as_deployed(view, stored, context.catalog, log)
 
 
 def stale_below(context: Context, table: StoredTable, now: Snapshot) -> str | None:

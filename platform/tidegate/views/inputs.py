@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import LATE, ON_TIME, quote, time_type
+from tidegate.plan.columns.changes import unfit
 from tidegate.plan.resets import Beyond, step_back
 from tidegate.plan.versions import LIFE_OF_INPUT
-from tidegate.sql.catalog.objects import Input, Relation, View
-from tidegate.tables.lives import changes_frame, current_rows
+from tidegate.sql.catalog.objects import Input, Relation, View, is_reserved
+from tidegate.sql.dialect.types import display
+from tidegate.tables.lives import changes_frame, current_rows, state_identifier
 from tidegate.watermark import Mark, SessionMark, TimeKind, window_is_closed
 
 if TYPE_CHECKING:
@@ -32,7 +34,9 @@ HIDDEN = (("_source_partition", "string"), ("_offset", "bigint"), ("_arrival", "
 class Pinned:
     """One input of a view at one snapshot. `table`: its identifier, None if nothing is stored of it yet; `columns`:
     those of a view with the types that Spark gives them. `earlier`: the snapshot may be one from before columns were
-    added. `opened`: that table, as it was found; `life`: of a view's results, as of the snapshot (E5)."""
+    added. `opened`: that table, as it was found; `life`: of a view's results, as of the snapshot (E5). `called`: where
+    `source` is what an earlier definition of it was (`View.seen`), by its columns what they are called now, None for
+    one that is gone; `narrowed`: those of a wider type now that the query may read, with the type of then."""
 
     input: Input
     source: Relation | View
@@ -42,6 +46,8 @@ class Pinned:
     earlier: bool = False
     opened: StoredTable | None = field(default=None, compare=False, repr=False)
     life: str | None = None
+    called: Mapping[str, str | None] | None = None
+    narrowed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def mark(self) -> Mark:
@@ -89,11 +95,13 @@ class Pinned:
         names = [quote(name) for name, _ in self.fields()]
         if self.table is None or self.snapshot.id is None:
             return empty(tables.spark, self.fields())
+        called = self._called_then(tables)
         if isinstance(self.source, Relation) and self.source.primary_key:
             low, high = self.bounds(view, base, clock)
-            return self._table_rows(tables, low, high).select(*names)
-        stored = tables.rows(self.table, self.snapshot.id)
-        if self.earlier:
+            rows = self._table_rows(tables, _with_names(self.source, called), low, high)
+            return self._narrow(self._as_seen(rows, called), view).select(*names)
+        stored = self._as_seen(tables.rows(self.table, self.snapshot.id), called)
+        if self.earlier and called is None:
             there = {name.casefold() for name in stored.columns}
             added = [(n, kind) for n, kind in self.fields() if n.casefold() not in there]
             stored = stored.selectExpr("*", *(f"CAST(NULL AS {kind}) AS {quote(n)}" for n, kind in added))
@@ -108,7 +116,7 @@ class Pinned:
             # NULL: rows that an over view carries from one tick to the next, and what amendments have replaced; they
             # are nobody's result.
             rows = shown(stored.where(F.col("_open").isNotNull()), self.source, self.snapshot.summary)
-        return self.within(rows, view, base, clock).select(*names)
+        return self._narrow(self.within(rows, view, base, clock), view).select(*names)
 
     def within(self, rows: DataFrame, view: View, base: int | None, clock: int | None) -> DataFrame:
         """Those of the input's stored `rows`, whatever became of them, that lie between these bounds (see `rows`)."""
@@ -140,14 +148,34 @@ class Pinned:
             wanted |= here
         return rows.where(wanted)
 
-    def _table_rows(self, tables: Tables, low: int | None, high: int | None) -> DataFrame:
-        """The rows of a table with a PRIMARY KEY: for windows what its changes left, else what it holds now."""
-        assert isinstance(self.source, Relation)
+    def _table_rows(self, tables: Tables, relation: Relation, low: int | None, high: int | None) -> DataFrame:
+        """The rows of a table with a PRIMARY KEY: for windows what its changes left, else what it holds now.
+        `relation`: with the columns by the names that the state has for them."""
         assert self.table is not None
-        if self.source.watermark is not None and not self.input.lookup:
-            return changes_frame(tables, self.source, self.table, self.snapshot.id, low, high)
+        if relation.watermark is not None and not self.input.lookup:
+            return changes_frame(tables, relation, self.table, self.snapshot.id, low, high)
         system = [name for name, _ in HIDDEN]
-        return current_rows(tables, self.source, self.table, *system, snapshot=self.snapshot.id)
+        return current_rows(tables, relation, self.table, *system, snapshot=self.snapshot.id)
+
+    def _called_then(self, tables: Tables) -> Mapping[str, str | None] | None:
+        """`called`, of the columns as they are called at the snapshot."""
+        if self.called is None or not self.earlier or self.snapshot.id is None:
+            return self.called
+        assert self.table is not None
+        keyed = isinstance(self.source, Relation) and self.source.primary_key
+        then = tables.open(state_identifier(self.table) if keyed else self.table).names_at(self.snapshot.id)
+        return {name: None if now is None else then.get(now) for name, now in self.called.items()}
+
+    def _as_seen(self, rows: DataFrame, called: Mapping[str, str | None] | None) -> DataFrame:
+        """Stored rows with the columns of `source`, and tidegate's own: no other column of the table has one of their
+        names."""
+        if called is None:
+            return rows
+        own = []
+        for c in self.columns:
+            now = called[c.name]
+            own.append(f"{f'CAST(NULL AS {c.type})' if now is None else quote(now)} AS {quote(c.name)}")
+        return rows.selectExpr(*own, *(quote(name) for name in rows.columns if is_reserved(name)))
 
     def bounds(self, view: View, base: int | None, clock: int | None) -> tuple[int | None, int | None]:
         """[low, high) of the time column in its own ticks, None where there is no bound. Both come as ticks of the
@@ -163,6 +191,32 @@ class Pinned:
     def _literal(self, value: int) -> str:
         assert self.kind is not None
         return self.kind.spark_literal(value)
+
+    def _narrow(self, rows: DataFrame, view: View) -> DataFrame:
+        """Rows with the types of then. Raises TG506 if one of them has a value that the query can't have seen: by the
+        definition of then, its row would have been another one."""
+        for column, was in self.narrowed.items():
+            # Bounded: one row.
+            if rows.where(unfit(quote(column), was)).limit(1).collect():
+                raise TidegateError(
+                    "TG506",
+                    f'"{view.name}" can\'t be continued with the columns of before: "{column}" of '
+                    f'"{self.source.name}" has values that are no {display(was)}',
+                    hint=f"tidegate apply {view.name} builds the new version, and swaps it in",
+                    location=view.location,
+                )
+        from pyspark.sql import functions as F
+
+        narrow = {name: F.col(quote(name)).cast(was) for name, was in self.narrowed.items()}
+        return rows.withColumns(narrow) if narrow else rows
+
+
+def _with_names(relation: Relation, called: Mapping[str, str | None] | None) -> Relation:
+    """A relation with its columns by other names, without those that have none."""
+    if called is None:
+        return relation
+    names = [(c, called[c.name]) for c in relation.columns]
+    return replace(relation, columns=tuple(replace(c, name=name) for c, name in names if name is not None))
 
 
 def pending(view: View, own: Mapping[str, str], pinned: Sequence[Pinned]) -> int | None:

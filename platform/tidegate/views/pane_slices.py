@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from tidegate.jvm.spark import cores
 from tidegate.tasks.numbers import Numbers
 from tidegate.tasks.pane_parts import by_position, key_names, pane_schema
@@ -124,7 +126,15 @@ def _files(
         LogFile(target.data_path + f["path"].removeprefix(target.data_uri), _wanted(f, *bounds))
         for f in files
     ]
-    return target.filesystem, target.schema, found
+    return target.filesystem, _as_seen(target.schema, pinned), found
+
+
+def _as_seen(schema: pa.Schema, pinned: Pinned) -> pa.Schema:
+    """The log's columns by the names that the view has for them, each with its id."""
+    if pinned.called is None:
+        return schema
+    names = {now: name for name, now in pinned.called.items()}
+    return pa.schema([field.with_name(names[field.name]) for field in schema if field.name in names])
 
 
 def _wanted(file: dict[str, Any], low: int | None, high: int | None) -> int:

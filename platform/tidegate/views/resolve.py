@@ -10,7 +10,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import ddl, is_as_judged, is_of_view, relation_identity
 from tidegate.iceberg.protocol import Snapshot
 from tidegate.jvm.failures import refused
-from tidegate.plan.columns.changes import CHANGES
+from tidegate.plan.columns.changes import CHANGES, columns_now, narrowed
 from tidegate.plan.gaps import RETAINED_FROM, retained_from
 from tidegate.plan.resets import RESETS
 from tidegate.sql.catalog.objects import Relation, View
@@ -44,9 +44,26 @@ def pin(context: Context, view: View) -> tuple[Pinned, ...]:
             # From the same reading of the metadata.
             life = log.uuid if log is not None and isinstance(source, View) else None
             columns = _columns_of(context, source)
-            found[entry.name] = Pinned(entry, source, columns, table, snapshot, opened=log, life=life)
+            one = Pinned(entry, source, columns, table, snapshot, opened=log, life=life)
+            found[entry.name] = _as_seen(one, view)
         pinned.append(replace(found[entry.name], input=entry))
     return tuple(pinned)
+
+
+def _as_seen(pinned: Pinned, view: View) -> Pinned:
+    """An input as its view knows it, which may be as it was before its columns were changed; by the same reading of the
+    metadata as the snapshot."""
+    seen = view.seen_as(pinned.input.name)
+    if seen is None:
+        return pinned
+    text = None if pinned.opened is None else pinned.opened.property(CHANGES)
+    return replace(
+        pinned,
+        source=seen.relation,
+        columns=seen.relation.columns,
+        called={name: now and now[0] for name, now in columns_now(seen, text).items()},
+        narrowed=narrowed(view, seen, text),
+    )
 
 
 def standing(context: Context, view: View) -> tuple[Pinned, ...]:
@@ -189,7 +206,8 @@ def no_rows(context: Context, view: View) -> list[DataFrame]:
     """The inputs of a view as empty frames, whatever is stored of them."""
     frames = []
     for entry in view.inputs:
-        source = source_of(context, entry.name)
+        seen = view.seen_as(entry.name)
+        source = source_of(context, entry.name) if seen is None else seen.relation
         nothing = Pinned(entry, source, _columns_of(context, source), None, Snapshot(None, {}))
         frames.append(empty(context.spark, nothing.fields()))
     return frames

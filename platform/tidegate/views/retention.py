@@ -33,6 +33,7 @@ from tidegate.tables.table import (
     KeyedTable,
     needs_upkeep,
 )
+from tidegate.views.definition import as_stored, is_of_results
 from tidegate.views.inputs import Pinned, pending
 from tidegate.views.resolve import standing
 
@@ -51,7 +52,7 @@ def needed_from(context: Context, source: Relation | View) -> int | None:
 def needs(context: Context, source: Relation | View) -> list[tuple[str, int]]:
     """By view that reads it, the lowest event time that it may still read (see `needed_from`)."""
     found = list(_needs_of_next(context, source))
-    for view in context.catalog.readers(source.name):
+    for view in _readers(context, source):
         for entry in view.inputs:
             if entry.name.casefold() != source.name.casefold():
                 continue
@@ -61,6 +62,16 @@ def needs(context: Context, source: Relation | View) -> list[tuple[str, int]]:
                 # What a table with a key holds now is in its state; of anything else every row is looked up.
                 found.append((view.name, EVERYTHING))
     return found
+
+
+def _readers(context: Context, source: Relation | View) -> Iterator[View]:
+    """Who reads it; of a view whose results are of another definition also that, which may be continued (E5)."""
+    for view in context.catalog.readers(source.name):
+        yield view
+        table = context.opened(view.name)
+        if table is not None and not is_of_results(context, view, properties := table.properties()):
+            before = as_stored(context, view, properties)
+            yield from () if before is None else (before,)
 
 
 def taken(context: Context, source: Relation | View) -> list[tuple[str, int]]:

@@ -95,6 +95,8 @@ def _by_panes(context: Context, view: View, cut: Cut, target: WriteTarget) -> Co
     assert view.pane_windows is not None
     emit = view.emit_on_window_close
     (entry,) = cut.pinned
+    if entry.narrowed:
+        return None  # its values are looked at first
     bounds = entry.bounds(view, cut.start, cut.reached if emit else None)
     windows = WindowTask(view.pane_windows, target, cut.frontier, cut.reached, emit, cut.number)
     found = compute(context.tables, context.project.storage, entry, bounds, windows)

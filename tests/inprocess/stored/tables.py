@@ -158,6 +158,11 @@ class InProcessTable:
         find: Callable[[Any], Any] = self._table.snapshot_by_name if named else self._table.snapshot_by_id
         return self._at(find(snapshot))
 
+    def names_at(self, snapshot: int) -> dict[str, str]:
+        found, known = self._table.snapshot_by_id(snapshot), self._table.schemas()
+        then = {} if found is None else {f.field_id: f.name for f in known[found.schema_id or 0].fields}
+        return {f.name: then[f.field_id] for f in self._table.schema().fields if f.field_id in then}
+
     def summaries(self) -> dict[int, dict[str, str]]:
         return {snapshot.snapshot_id: summary_of(snapshot) for snapshot in self._table.snapshots()}
 

@@ -103,7 +103,7 @@ GUARDS: tuple[Guard, ...] = (
         "D3",
         "Which rows of a view its reader needs follows from the version of the view that is current.",
         "views/versions/in_force.py",
-        "            again = _understood(context, reader)",
+        "            again = understood(reader, reader.definition, context.catalog, reader.seen)",
         "            again = reader",
         (f"{_BACK}::test_D3_E5_a_view_is_understood_over_the_version_that_is_current",),
     ),

@@ -10,6 +10,7 @@ _FILES = "tests/evolve/test_taken_in.py"
 _COLUMNS = "tests/plan/test_column_changes.py"
 _REGISTRY = "tests/evolve/test_registry_evolution.py"
 _PARQUET = "tests/tasks/parquet/test_parquet_limits.py"
+_CONTINUED = "tests/evolve/test_continued.py"
 _DECLARED = f"{_FILES}::test_E2_what_was_taken_in_is_declared_as_it_is_or_not_at_all"
 _BOUNDED = f"{_FIELDS}::test_E2_only_so_many_columns_are_taken_in_and_none_that_was_dropped"
 
@@ -198,6 +199,44 @@ GUARDS: tuple[Guard, ...] = (
         "    yield path\n",
         "    if len(path) > 1:\n        yield path\n",
         (f"{_COLUMNS}::test_E3_a_view_that_reads_as_another_one_is_concerned",),
+    ),
+    Guard(
+        "columns-of-then",
+        "E5",
+        "The query of a view that continues reads a column under the name of then, whatever has this name now.",
+        "views/inputs.py",
+        "now = called[c.name]",
+        "now = c.name",
+        (f"{_CONTINUED}::test_E2_E5_another_column_has_its_name_and_the_text_of_the_view_is_the_same",),
+    ),
+    Guard(
+        "columns-of-an-earlier-snapshot",
+        "E5",
+        "A lookup at an earlier snapshot is read by the names of that time.",
+        "views/inputs.py",
+        "if self.called is None or not self.earlier or self.snapshot.id is None:",
+        "if True:",
+        (
+            f"{_CONTINUED}::test_E5_however_its_rows_are_computed_they_are_those_of_a_view_whose_columns_nobody_changes",
+        ),
+    ),
+    Guard(
+        "columns-that-are-lost",
+        "E5",
+        "A view waits for a column that was dropped, and does not read NULL in its place.",
+        "plan/columns/changes.py",
+        "        if not found and seen is not None:",
+        "        if False:",
+        (f"{_CONTINUED}::test_E5_a_view_waits_for_a_column_that_was_dropped_and_it_is_said_why",),
+    ),
+    Guard(
+        "values-that-fit",
+        "E3",
+        "A view that reads a wider column in the type of before waits for a value that does not fit.",
+        "views/inputs.py",
+        "            if rows.where(unfit(quote(column), was)).limit(1).collect():",
+        "            if False:",
+        (f"{_CONTINUED}::test_E3_E5_a_wider_column_is_read_in_the_type_of_then_as_long_as_its_values_fit",),
     ),
     Guard(
         "keys-of-a-map",

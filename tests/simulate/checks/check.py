@@ -64,7 +64,7 @@ class Checks:
     #: Of each view, by their numbers; and the view that goes back to an earlier one now.
     known: dict[str, dict[int, Life]] = field(default_factory=lambda: defaultdict(dict))
     goes_back: str | None = None
-    born: dict[str, View] = field(default_factory=dict)
+    born: dict[str, Life] = field(default_factory=dict)
     #: Views whose results nobody compares any more: a part of them is of another query, whose rows have expired (E5).
     mixed: set[str] = field(default_factory=set)
     #: By the names of sources.
@@ -119,8 +119,8 @@ class Checks:
     def _looked(self, table: Identifier, after: TableMetadata) -> None:
         name = table[-1]
         if name in self.pipeline.views:
-            # (Of what its table was made for, whenever the first rows come.)
-            self.born.setdefault(name, self.views[name])
+            # (Of what its table was made for, whenever the first rows come, until it is replaced: E5.)
+            self.born.setdefault(name, self._made(name, 1))
         if after.current_snapshot_id is None:
             return
         summary = _said(self.world.catalog.table(table, after))
@@ -201,9 +201,7 @@ class Checks:
                 raise Wrong(f"R4: the results of {name} are version {generation} after {known.generation}")
             for seen in (self.emitted, self.shown):
                 seen.pop(name, None)
-            versions = self.events.versions
-            view = self.born[name] if generation == 1 else self.views[name]
-            life = Life(view, generation, versions[-1][1] if versions else None)
+            life = self.born[name] if generation == 1 else self._made(name, generation)
             if name == self.goes_back and known is not None:
                 # (The last one that is kept is the one before.)
                 life = replace(self.known[name][generation - 2], generation=generation)
@@ -211,6 +209,13 @@ class Checks:
         if self.lives[name].view.sql not in properties["tidegate.definition"]:
             raise Wrong(f"R4: the results of {name} are of {properties['tidegate.definition']}")
         return self.lives[name]
+
+    def _made(self, name: str, generation: int) -> Life:
+        """Of the present definitions."""
+        versions = self.events.versions
+        return Life(
+            self.views[name], generation, versions[-1][1] if versions else self.events.definition.columns
+        )
 
     def requeried(self, name: str, query: str) -> None:
         """A view gets the query of another one."""

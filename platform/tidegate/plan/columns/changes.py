@@ -18,7 +18,7 @@ from tidegate.sql.dialect.types import SparkType, display, parse_ddl
 from tidegate.sql.views.named_columns import Path, named_in
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog.objects import View
+    from tidegate.sql.catalog.objects import Seen, View
 
 #: Table properties: of a log, its steps; of a view, how many of each input it has seen.
 CHANGES, SEEN = "tidegate.changes", "tidegate.changes-seen"
@@ -157,6 +157,7 @@ def described(changes: Iterable[ColumnChange]) -> str:
 def seen(view: View, property_of: Callable[[str], str | None]) -> dict[str, str]:
     """The table property of a view that is made now. `property_of`: `CHANGES` of an input's log."""
     counted = {name: len(steps(property_of(name))) for name in view.reads}
+    counted |= {one.relation.name: one.number for one in view.seen}
     known = {name: number for name, number in counted.items() if number}
     return {SEEN: json.dumps(known, sort_keys=True)} if known else {}
 
@@ -165,16 +166,72 @@ def other_columns(
     view: View, properties: Mapping[str, str], property_of: Callable[[str], str | None]
 ) -> str | None:
     """What was changed of the columns that a view names since its table, which has these properties, was made; None if
-    nothing was. `property_of`: `CHANGES` of an input's log."""
+    nothing was. Of an input that the view reads as it was before (`View.seen`): what it can't read as it was, whatever
+    the values are. `property_of`: `CHANGES` of an input's log."""
     before = json.loads(properties.get(SEEN) or "{}")
     for name in view.reads:
-        since = steps(property_of(name))[before.get(name, 0) :]
-        changes = in_all(change for step in since for change in step.changes)
+        text, seen = property_of(name), view.seen_as(name)
+        done, known = steps(text), before.get(name, 0)
+        first, last = sorted((known, len(done) if seen is None else seen.number))
+        changes = in_all(change for step in done[first:last] for change in step.changes)
         definition = properties.get("tidegate.definition") or view.definition
         found = list(concerned(view, name, definition, changes)) if changes else []
+        if not found and seen is not None:
+            found = [one for one in concerned(view, name, definition, lost(seen, text)) if not narrows(one)]
         if found:
             return f'of "{name}", which it reads, {described(found)}'
     return None
+
+
+def narrowed(view: View, seen: Seen, text: str | None) -> dict[str, str]:
+    """By the columns of then that a view's query may read, and that have a wider type now: the type of then."""
+    changes = concerned(view, seen.relation.name, view.definition, lost(seen, text))
+    return {one.column: one.was or "" for one in changes if narrows(one)}
+
+
+def columns_now(seen: Seen, text: str | None) -> dict[str, tuple[str, str] | None]:
+    """By the name of each column of then what it is called now, and its type (of Spark); None if it was dropped. What
+    has its earlier name now is another column (E2). `text`: `CHANGES` of the log."""
+    there = {c.name: (c.name, c.type) for c in seen.relation.columns}
+    for change in (change for step in steps(text)[seen.number :] for change in step.changes):
+        if change.column not in there:
+            continue  # of one that has come since
+        before, kind = there.pop(change.column)
+        match change.kind:
+            case "rename":
+                there[change.to or ""] = before, kind
+            case "widen":
+                there[change.column] = before, change.to or ""
+            case "relax" | "add" | "reorder":
+                there[change.column] = before, kind
+    found = {before: (now, kind) for now, (before, kind) in there.items()}
+    return {c.name: found.get(c.name) for c in seen.relation.columns}
+
+
+def narrows(change: ColumnChange) -> bool:
+    """Whether values of a column that was widened may still be had in the type of before: those that fit (`unfit`)."""
+    return change.kind == "widen" and is_wider(change.was or "", change.to or "")
+
+
+def unfit(value: str, was: str) -> str:
+    """SQL: whether a value of a wider type (SQL, too) is none of a type of before (E3)."""
+    if (decimal := _DECIMAL.fullmatch(was)) is not None:
+        return f"abs({value}) >= 1{'0' * (int(decimal[1]) - int(decimal[2]))}"
+    if was == "int":
+        return f"{value} NOT BETWEEN -2147483648 AND 2147483647"
+    return f"{value} != CAST({value} AS {was})"
+
+
+def lost(seen: Seen, text: str | None) -> list[ColumnChange]:
+    """The columns of then that are not what they were, by their names of then: they are gone, or of another type.
+    `text`: `CHANGES` of the log."""
+    found = []
+    for column, now in zip(seen.relation.columns, columns_now(seen, text).values(), strict=True):
+        if now is None:
+            found.append(ColumnChange("drop", column.name))
+        elif now[1] != column.type:
+            found.append(ColumnChange("widen", column.name, now[1], column.type))
+    return found
 
 
 def in_all(changes: Iterable[ColumnChange]) -> list[ColumnChange]:

@@ -105,6 +105,16 @@ class Relation:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """A source or table as a view knows it whose query was written before its columns were changed (E2, E5).
+    `relation`: with the columns of then; `number`: how many times its log had been changed by then
+    (`plan/columns/changes.py`)."""
+
+    relation: Relation
+    number: int
+
+
+@dataclass(frozen=True)
 class Node:
     """One step of a view for `explain`: what it is, the watermark of each column that has one, and why others lost
     theirs."""
@@ -217,7 +227,8 @@ class View:
     `open_sql`: of a view of sessions: every session of `input_0` with `_window_start` and `_window_end`, to find the
     earliest open one; `session_keys`: its columns that are keys of SESSION. `watermarks`: the columns that carry one,
     from this view's own frontier (D3). `gates`: implicit relations of WATERMARK(…) that the inputs name (W14).
-    `pane_windows`: all that `query_sql` says, where it says no more than that.
+    `pane_windows`: all that `query_sql` says, where it says no more than that. `seen`: those of its inputs that it
+    reads as they were before their columns were changed (`plan/columns/as_seen.py`).
     """
 
     name: str
@@ -240,10 +251,15 @@ class View:
     session_keys: tuple[str, ...] = ()
     description: str | None = None
     location: Location | None = field(default=None, compare=False)
+    seen: tuple[Seen, ...] = ()
 
     def column(self, name: str) -> CatalogColumn | None:
         """The column of this name, whatever its case."""
         return _by_name(self.columns, name)
+
+    def seen_as(self, name: str) -> Seen | None:
+        """How it knows the input of this name, if that was changed since; None: as it is."""
+        return next((one for one in self.seen if one.relation.name == name), None)
 
     @property
     def reads(self) -> tuple[str, ...]:

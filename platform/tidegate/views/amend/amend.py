@@ -55,7 +55,7 @@ from tidegate.views.revisions.amend_report import (
 from tidegate.views.revisions.amend_write import AmendmentWriter
 from tidegate.views.revisions.comparable import Range, among, as_stored, batch, comparable_since
 from tidegate.views.revisions.step_back import effective_frontier
-from tidegate.views.versions.in_force import over_current
+from tidegate.views.versions.in_force import in_force
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -103,7 +103,7 @@ def amend_view(
     Raises TG561 for a view that can't be amended, TG562 for a range that begins below what is kept (R5), TG508 if
     another amendment of it goes on, TG502 if others commit all the time.
     """
-    view = over_current(context, view)
+    view = in_force(context, view)
     refused = refusal(context, view, scope)
     if refused is not None:
         raise refused

@@ -22,11 +22,11 @@ from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.versions import tag_of
 from tidegate.runtime.steps import Steps
 from tidegate.views.amend.rebuild import UNCHANGED, Rebuilt, generation_of, why_other
-from tidegate.views.definition import stale_below
+from tidegate.views.definition import as_stored, stale_below
 from tidegate.views.resolve import changes_of, pin
 from tidegate.views.versions.build import NEXT, VersionBuild
 from tidegate.views.versions.held import hold, release
-from tidegate.views.versions.in_force import as_stored, over_current, require_newest, stand_on_current
+from tidegate.views.versions.in_force import over_current, require_newest, stand_on_current
 from tidegate.views.view_table import ViewTable, clock_of
 from tidegate.watermark import TimeKind
 
@@ -217,8 +217,10 @@ def require_possible(
         why = "its current version has no EMIT ON WINDOW CLOSE, so it also shows results that are not final"
     elif not kind.same_ticks(view.kind):
         why = "the windows of both versions end in different types"
-    elif is_of_view(view, properties) or (below := stale_below(context, table, now)) is not None:
-        below = "other columns or results" if is_of_view(view, properties) else below
+    elif (same := is_of_view(view, properties) and not before.seen) or (
+        below := stale_below(context, table, now)
+    ) is not None:
+        below = "other columns or results" if same else below
         why = f"its current version can't be continued until then, because it reads {below}"
     if why is not None:
         raise _refused(view, text, why, f"tidegate apply {view.name} swaps the versions without a time")

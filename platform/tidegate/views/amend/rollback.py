@@ -14,8 +14,8 @@ from tidegate.iceberg.versions.swap import VersionStart
 from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.versions import LEFT, KeptVersion, current_version, kept_versions, says_lives, tag_of
 from tidegate.sql.catalog.objects import View
-from tidegate.sql.statements.stored_definition import stored_view
 from tidegate.views.amend.rebuild import Rebuilt
+from tidegate.views.definition import as_stored
 from tidegate.views.resolve import changes_of
 from tidegate.views.revisions.erased_windows import marks_of_continued
 from tidegate.views.versions.build import NEXT, VersionBuild, finish
@@ -58,7 +58,9 @@ def rollback(
         old = _definition(context, view, chosen, start)
         what = _agreed_to(context, old, table, chosen, start)
         context.ask("TG535", what, "tidegate rollback --yes", view.location)
-        left = {} if is_of_view(view, chosen.definition) else {LEFT: view.definition}
+        # (Of the same definition, it may have seen other columns.)
+        same = is_of_view(view, chosen.definition) and not old.seen
+        left = {} if same else {LEFT: view.definition}
         release(context, view.name)
         build = VersionBuild(context, old, start)
         finish(build, notify, left | chosen.of_rows | marks_of_continued(chosen, table, build.mark.number))
@@ -97,7 +99,7 @@ def _start(context: Context, table: StoredTable, chosen: KeptVersion) -> Version
 
 def _definition(context: Context, view: View, chosen: KeptVersion, start: VersionStart) -> View:
     """What the version computes. Raises TG506 if that is not what it would compute today."""
-    old = stored_view(chosen.definition.get("tidegate.definition", ""), context.catalog)
+    old = as_stored(context, view, chosen.definition)
     other = None
     if old is not None:
         other = other_columns(old, chosen.definition, partial(changes_of, context))

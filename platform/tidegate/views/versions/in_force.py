@@ -4,7 +4,8 @@ A file may have the next definition already. Then a run goes on with the stored 
 which somebody was told to make that, as does a live run that has read the file before. Behind the swap, a live run
 finds that the file has what is stored, and takes it from there. A view that has gone back to an earlier version goes on
 with that, as long as the file has the definition that was left. Any other difference is nobody's decision yet, and is
-refused (TG506).
+refused (TG506). Where runs have changed the columns that the stored definition names, they also continue it over the
+columns of then (`plan/columns/as_seen.py`), before they say so.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import Problems, TidegateError
 from tidegate.iceberg.layout import has_gone_back, is_of_view
+from tidegate.plan.columns.as_seen import understood
 from tidegate.plan.versions import next_of
 from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import View
-from tidegate.sql.grammar.spelling import AS_VIEW, alike
-from tidegate.sql.statements.stored_definition import stored_view
+from tidegate.sql.grammar.spelling import alike
 from tidegate.store.writers import is_replaced
+from tidegate.views.definition import as_stored, is_of_results, same_view
 from tidegate.views.view_table import ViewTable
 
 if TYPE_CHECKING:
@@ -32,16 +34,51 @@ def open_current(context: Context, view: View) -> ViewTable:
     """The current version of a view, opened for writing; hold the lease of the view. If that is another one than the
     project's files say, the context has it in its catalog from now on, since who reads the view reads its results; the
     same goes for what the view reads. Raises TG506 where the results are of a definition that is not in force."""
+    now = in_force(context, view)
+    table = ViewTable(context, now)
+    context.undecided.pop(now.name, None)
+    if (undecided := _undecided(context, now)) is not None:
+        context.undecided[now.name] = undecided
+    return table
+
+
+def in_force(context: Context, view: View) -> View:
+    """The definition by which the results of a view are continued, as `open_current` has it: that of the project's
+    files, if nothing is stored, or if no other one is in force."""
     now = over_current(context, view)
-    try:
-        return ViewTable(context, now)
-    except TidegateError as error:
-        stored = context.opened(view.name) if error.code == "TG506" else None
-        found = None if stored is None else _in_force(context, now, stored.properties())
-        if found is None:
-            raise
+    stored = context.opened(now.name)
+    found = None if stored is None else _in_force(context, now, stored.properties())
+    if found is None:
+        return now
     _stand_in(context, found)
-    return ViewTable(context, found)
+    return found
+
+
+def require_decided(context: Context, view: View) -> None:
+    """After a view was continued: raise TG506 if its results are to be replaced, and nobody was told to do that."""
+    if (undecided := context.undecided.get(view.name)) is not None:
+        raise undecided
+
+
+def _undecided(context: Context, view: View) -> TidegateError | None:
+    """TG506 if a view continues over columns of before a change, and nobody was told yet to replace its results by
+    those of the definition in the files."""
+    stored = context.opened(view.name) if _is_of_before(context, view) else None
+    written = context.declared(view)
+    if stored is None or _is_decided(context, written, stored.properties()):
+        return None
+    try:
+        same_view(context, written, stored)
+    except TidegateError as error:
+        found = TidegateError(
+            error.code,
+            f"{error.message}. Its current version continues with the columns of before",
+            hint=f"tidegate apply {written.name} builds a new version beside it, and swaps it in",
+            location=error.location,
+        )
+        found.continued = True
+        return found
+    return None
 
 
 def over_current(context: Context, view: View) -> View:
@@ -86,14 +123,14 @@ def require_current_below(context: Context, view: View) -> None:
 
 
 def _of_other_definitions(context: Context, view: View) -> Iterator[tuple[View, Mapping[str, str]]]:
-    """The views that a view reads, itself or through others, whose results are not of the catalog's definition, each
-    behind what it reads, with the properties of their tables."""
+    """The views that a view reads, itself or through others, whose results are not of the catalog's definition, or of
+    other columns of what that reads, each behind what it reads, with the properties of their tables."""
     for found in sources_of(context.catalog, view):
         below = context.catalog.get(found.name)
         stored = context.opened(below.name) if isinstance(below, View) else None
         if stored is not None and isinstance(below, View):
             properties = stored.properties()
-            if not is_of_view(below, properties):
+            if not is_of_results(context, below, properties):
                 yield below, properties
 
 
@@ -102,7 +139,7 @@ def _stand_in(context: Context, view: View) -> None:
     context.put_in_force(view)
     for reader in [one for one in context.catalog.order() if isinstance(one, View)]:
         if view.name in (one.name for one in sources_of(context.catalog, reader)):
-            again = _understood(context, reader)
+            again = understood(reader, reader.definition, context.catalog, reader.seen)
             if again is None:
                 context.unfit[reader.name] = view.name
             else:
@@ -110,45 +147,44 @@ def _stand_in(context: Context, view: View) -> None:
                 context.put_in_force(again)
 
 
-def _understood(context: Context, view: View) -> View | None:
-    """The same definition over what the context's catalog has now."""
-    # (That of a sink's own view is a query.)
-    texts = (view.definition, AS_VIEW + view.definition)
-    found = next(filter(None, (stored_view(text, context.catalog) for text in texts)), None)
-    if found is None:
-        return None
-    return replace(
-        found,
-        name=view.name,
-        definition=view.definition,
-        description=view.description,
-        location=view.location,
-    )
-
-
 def _in_force(context: Context, view: View, stored: Mapping[str, str]) -> View | None:
-    """The definition of the stored results, if it is the one that runs; None if it is not."""
-    if is_of_view(view, stored):
+    """The definition of the stored results, if it is the one that runs; None if it is not, or if the view is of it."""
+    if is_of_results(context, view, stored):
         return None
+    found = as_stored(context, view, stored)
+    if found is None or _is_of_before(context, found) or _is_decided(context, view, stored):
+        return found
+    # This process has read the files before the swap.
+    written = _written(context, view)
+    return None if written is None or not is_of_view(written, stored) else as_stored(context, written, stored)
+
+
+def _is_of_before(context: Context, view: View) -> bool:
+    """Whether a definition reads columns of before a change, itself or through views that do."""
+    below = sources_of(context.catalog, view)
+    return bool(view.seen) or any(isinstance(one, View) and one.seen for one in below)
+
+
+def _is_decided(context: Context, view: View, stored: Mapping[str, str]) -> bool:
+    """Whether somebody has decided what becomes of stored results, which are not of the view's definition: he has gone
+    back to them, or replaces them."""
     if has_gone_back(view, stored):
-        return stored_view(stored.get("tidegate.definition", ""), context.catalog)
+        return True
     beside = context.opened(next_of(view.name))
     is_built = beside is not None and context.is_building(view.name) and is_of_view(view, beside.properties())
-    if is_built or is_replaced(context.project, view.name):
-        return stored_view(stored.get("tidegate.definition", ""), context.catalog)
-    return _written_since(context, view, stored)
+    return is_built or is_replaced(context.project, view.name)
 
 
-def as_stored(context: Context, view: View, stored: Mapping[str, str]) -> View | None:
-    """A view by the definition of its stored results, over what the context's catalog has; None if that does not hold
-    any more. `stored`: what its table says."""
-    return _understood(context, replace(view, definition=stored.get("tidegate.definition", "")))
-
-
-def _written_since(context: Context, view: View, stored: Mapping[str, str]) -> View | None:
-    """What the project's files say now, if that is what is stored: this process has read them before the swap."""
-    now = _written(context, view)
-    return None if now is None or not is_of_view(now, stored) else _understood(context, now)
+def of_results(context: Context, view: View) -> View:
+    """The definition of which the stored results of a view are, whether it is in force or not, over what is current of
+    what it reads; that of the project's files if nothing is stored, or if nobody can read it any more."""
+    stand_on_current(context, view)
+    now = context.catalog.get(view.name)
+    assert isinstance(now, View)
+    stored = context.opened(now.name)
+    if stored is None or is_of_results(context, now, properties := stored.properties()):
+        return now
+    return as_stored(context, now, properties) or now
 
 
 def _written(context: Context, view: View) -> View | None:
