@@ -52,7 +52,7 @@ ALLOWED = {
     "ingest/sources/files.py": {"_copying_": "in names of files"},
     "jvm/spark.py": {"_tidegate_shipped": "a module"},
     "jvm/core_jobs.py": {"_tidegate_core": "an attribute", "_jsparkSession": "an attribute of PySpark's"},
-    "jvm/java.py": {"_tidegate_mapper": "an attribute"},
+    "jvm/java.py": {"_tidegate_known": "an attribute"},
     "sql/grammar/create_syntax.py": {"_rw_kafka_": "what RisingWave calls it, refused or given by the user"},
     "sql/resolve/scope.py": {"_by_name": OPTION},
     "tasks/decode/text/arrow_json.py": {"_long": "in messages as the broker has them"},

@@ -30,11 +30,11 @@ from tidegate.iceberg.protocol import (
 )
 from tidegate.iceberg.statement import StatementBranch
 from tidegate.iceberg.table_change import TableChange, change_table, names_at
-from tidegate.iceberg.table_commit import TableCommit
+from tidegate.iceberg.table_commit import TableCommit, said, saying
 from tidegate.iceberg.versions.swap import DATA_PATH, BuiltVersion, SwapCommit, TagRemoval, VersionSwap
-from tidegate.jvm.java import java_class, json_mapper
+from tidegate.jvm.java import java_class, json_mapper, once
 from tidegate.jvm.within import settings
-from tidegate.project.owner import OWNER, Owner
+from tidegate.project.owner import OWNER, Owner, require_owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known
 from tidegate.tasks.writer import WriteTarget
@@ -66,20 +66,21 @@ class IcebergTable:
         self._spark, self._jvm = spark, spark._jvm
         self.identifier, self._owner = identifier, owner
         self._planned = planned or Planned()
-        self._table = self._load()
+        self._load()
 
-    def _load(self) -> Any:
+    def _load(self) -> None:
         """Raises TG622 for a table of a later release (E8)."""
         tables = java_class(self._jvm, "org.apache.iceberg.spark.Spark3Util")
-        table = tables.loadIcebergTable(self._spark._jsparkSession, self.identifier)
-        version = table.properties().get(STORAGE_VERSION)
+        self._table = tables.loadIcebergTable(self._spark._jsparkSession, self.identifier)
+        self._known: dict[str, str] | None = None
+        version = self.property(STORAGE_VERSION)
         if version is not None:
             require_known(self.identifier, {STORAGE_VERSION: version})
-        return table
 
     @property
     def java(self) -> Any:
-        """Iceberg's own object, as of the last `current()`."""
+        """Iceberg's own object, as of the last `current()`. Whoever has it may change the table's properties."""
+        self._known = None
         return self._table
 
     @property
@@ -89,20 +90,22 @@ class IcebergTable:
     @property
     def uuid(self) -> str:
         """See `StoredTable.uuid`; another one once its results were replaced as a whole (`rebuild.py`)."""
-        return life(str(self._table.uuid()), self.properties())
+        # (Iceberg refuses to refresh a table that has become another one.)
+        return life(str(once(once(self._table, "uuid"), "toString")), self.properties())
 
     def properties(self) -> dict[str, str]:
-        """All table properties, in one call."""
-        return self._as_dict(self._table.properties())
+        """All table properties, as of the last `current()`, for which Java is asked once."""
+        if self._known is None:
+            self._known = self._as_dict(self._table.properties())
+        return dict(self._known)
 
     def property(self, key: str) -> str | None:
         """A table property, or None."""
-        value: str | None = self._table.properties().get(key)
-        return value
+        return self.properties().get(key)
 
     def set_properties(self, given: Mapping[str, str]) -> None:
         """Set these in a commit of their own."""
-        if is_on_server(self._table.operations()):
+        if is_on_server(once(self._table, "operations")):
             return self._set_on_server(given)
         update = self._table.updateProperties()
         for key, value in given.items():
@@ -132,12 +135,13 @@ class IcebergTable:
         """Read it anew."""
         from py4j.protocol import Py4JJavaError
 
+        self._known = None
         try:
             self._table.refresh()
         except Py4JJavaError:
             # A catalog that is a folder goes from one version of the metadata to the next. Where so many commits were
             # made since that this one's is gone, it says that it is missing; a new handle begins at the newest.
-            self._table = self._load()
+            self._load()
 
     def tag(self, name: str) -> None:
         """Keep the current snapshot, if there is one, as `VERSION AS OF name`; no expiry takes it."""
@@ -177,11 +181,17 @@ class IcebergTable:
         return found
 
     def _at(self, current: Any) -> Snapshot:
-        return standing(None if current is None else current.snapshotId(), self._facts)
+        if current is None:
+            return Snapshot(None, {})
+        newest, summary, parent = said(self._jvm, current)
 
-    def _facts(self, snapshot: int) -> tuple[dict[str, str], int | None]:
-        found = self._table.snapshot(snapshot)
-        return ({}, None) if found is None else (self._summary(found), found.parentId())
+        def facts(snapshot: int) -> tuple[Mapping[str, str], int | None]:
+            if snapshot == newest:
+                return summary, parent
+            found = self._table.snapshot(snapshot)
+            return ({}, None) if found is None else said(self._jvm, found)[1:]
+
+        return standing(newest, facts)
 
     def target(
         self,
@@ -261,6 +271,7 @@ class IcebergTable:
 
         def attempt(_: Snapshot) -> Stored | Conflict | AnswerLost:
             parent, answer = self._attempt(made, base)
+            self._known = self._known if change is None else None
             if only_adds and isinstance(answer, Stored):
                 self._planned.committed(self.identifier, answer.result, AddedFiles(parent, added))
             return answer
@@ -274,12 +285,14 @@ class IcebergTable:
             new = IcebergTable(self._spark, version)
             found = BuiltVersion(new.uuid, new.current().id, new.properties())
             swap.require_as_checked(self.identifier, self.properties(), found)
+            self._known = None
             return SwapCommit(self._jvm, self._table, new.java, swap)
 
         return committed(self.identifier, base, self._look, lambda _: self._attempt(made, base)[1])
 
     def forget_tags(self, tags: Sequence[str], properties: Mapping[str, str]) -> None:
         """See `StoredTable.forget_tags`."""
+        self._known = None
         if not isinstance(attempted(TagRemoval(self._jvm, self._table, tags, properties)), Stored):
             raise overtaken(self.identifier)
 
@@ -319,7 +332,7 @@ class IcebergTable:
         expressions = java_class(self._jvm, "org.apache.iceberg.expressions.Expressions")
         if base.id is not None:
             update = update.validateFromSnapshot(base.id)
-        update = update.conflictDetectionFilter(expressions.alwaysTrue()).validateNoConflictingData()
+        update = update.conflictDetectionFilter(once(expressions, "alwaysTrue")).validateNoConflictingData()
         gone = [
             expressions.isNull("_open") if value is None else expressions.equal("_open", value)
             for value in replaced
@@ -334,13 +347,12 @@ class IcebergTable:
         parser = java_class(self._jvm, "org.apache.iceberg.ContentFileParser")
         spec = self._table.spec()
         # (As one text: a list of Java's that is read to its end is ninety calls.)
-        said = json.loads(java_class(self._jvm, "org.apache.iceberg.PartitionSpecParser").toJson(spec))
-        ids = [field["field-id"] for field in said["fields"]]
+        split = json.loads(java_class(self._jvm, "org.apache.iceberg.PartitionSpecParser").toJson(spec))
+        ids = [field["field-id"] for field in split["fields"]]
         for file in files:
-            text = json.dumps(in_spec(file, said["spec-id"], ids))
+            text = json.dumps(in_spec(file, split["spec-id"], ids))
             update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
-        for key, value in continued(base, summary).items():
-            update = update.set(key, value)
+        saying(self._jvm, update, continued(base, summary))
         return update
 
     def _look(self, commit: int | None) -> Found:
@@ -385,16 +397,3 @@ class IcebergTable:
         found = self._look(commit)
         known = java_class(self._jvm, "org.apache.iceberg.util.SnapshotUtil").isAncestorOf
         return found if not found.own else Found(found.now, bool(known(self._table, commit)))
-
-
-def require_owner(table: str, owner: Owner, found: Owner | None) -> None:
-    """Raise TG531 if a table or sink belongs to somebody else (`found`) than `owner`; None is nobody."""
-    if found is not None and found != owner:
-        name = table.split("`")[-2] if table.endswith("`") else table
-        raise TidegateError(
-            "TG531",
-            f'"{name}" belongs to {found}; this is {owner}, and can only read it',
-            hint="write it from that project and environment; or take it over with tidegate adopt "
-            f"{name.partition('$')[0]}; if both are one project, give it one name with project: "
-            f"{found.project} in resources/{owner.environment}.yaml",
-        )

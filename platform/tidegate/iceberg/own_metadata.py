@@ -8,11 +8,13 @@ catalog of another kind are read.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from tidegate.jvm.java import java_class
+from tidegate.jvm.handles import Handle, counted_up, emptied, field, getter, method, setter
+from tidegate.jvm.java import java_class, json_mapper
 
 _ICEBERG = "org.apache.iceberg."
 _DATABASE, _FOLDER = "jdbc.JdbcTableOperations", "hadoop.HadoopTableOperations"
@@ -24,6 +26,8 @@ _ROUTE = ("client", "path", "mutationHeaders")
 _ROW = ("schemaVersion", "connections", "catalogName", "tableIdentifier")
 #: What a snapshot keeps in memory of its files once somebody has asked for it.
 _FILES = ("allManifests", "dataManifests", "deleteManifests", "addedDataFiles", "removedDataFiles")
+#: Where operations keep of which kind they are.
+_KIND = "kind of catalog"
 
 
 def is_folder(operations: Any) -> bool:
@@ -32,7 +36,11 @@ def is_folder(operations: Any) -> bool:
 
 
 def _kind(operations: Any) -> str:
-    return str(operations.getClass().getName()).removeprefix(_ICEBERG)
+    known = vars(operations)
+    if _KIND not in known:
+        known[_KIND] = str(operations.getClass().getName()).removeprefix(_ICEBERG)
+    found: str = known[_KIND]
+    return found
 
 
 def is_on_server(operations: Any) -> bool:
@@ -50,7 +58,7 @@ def ask_server(jvm: Any, operations: Any, known: Any, made: Any, names: bool) ->
     if not is_on_server(operations):
         return False
     try:
-        client, path, headers = (_field(jvm, _SERVER, name).get(operations) for name in _ROUTE)
+        client, path, headers = (field(jvm, _ICEBERG + _SERVER, name).get(operations) for name in _ROUTE)
     except Py4JJavaError:
         return False
     updates = made.changes()
@@ -82,42 +90,26 @@ def keep(jvm: Any, operations: Any, known: Any, made: Any) -> None:
     before = known.currentSnapshot()
     if before is not None:
         # Otherwise each snapshot that was once the newest would keep its manifests as long as there is the handle.
-        for name in _FILES:
-            _field(jvm, "BaseSnapshot", name).set(before, None)
+        _forgetting(jvm)(before)
 
 
 def _keep_of_database(jvm: Any, operations: Any, known: Any, made: Any) -> None:
-    facts = [_field(jvm, _DATABASE, name).get(operations) for name in _ROW]
-    row = _row_reader(jvm).invokeWithArguments(facts)
+    row = json.loads(json_mapper(jvm).writeValueAsString(_row_of(jvm)(operations)))
     # A file of metadata has one successor. If that has one already, the newest file is somebody else's.
     if row.get("previous_metadata_location") == known.metadataFileLocation():
-        location = row.get("metadata_location")
-        version = _field(jvm, _ANY_DATABASE, "version").get(operations) + 1
-        stored = _as_stored(jvm, made, location)
-        _set(jvm, _ANY_DATABASE, operations, stored, version, currentMetadataLocation=location)
+        _taking(jvm, _ANY_DATABASE)(operations, _as_stored(jvm, made, row["metadata_location"]))
 
 
 def _keep_of_folder(jvm: Any, operations: Any, known: Any, made: Any) -> None:
     # The rename that was the commit has given the file the next number, which no other file has.
-    version = _field(jvm, _FOLDER, "version").get(operations) + 1
+    version = field(jvm, _ICEBERG + _FOLDER, "version").get(operations) + 1
     file = _file_finder(jvm).invokeWithArguments([operations, version])
-    _set(jvm, _FOLDER, operations, _as_stored(jvm, made, file.toString()), version)
+    _taking(jvm, _FOLDER)(operations, _as_stored(jvm, made, file.toString()))
 
 
 def _keep_of_server(jvm: Any, operations: Any, known: Any, made: Any) -> None:
     # Only the server knows where they are. Whoever asks for them next reads them, as it is.
-    _field(jvm, _SERVER, "current").set(operations, _as_stored(jvm, made, None))
-
-
-def _set(jvm: Any, owner: str, operations: Any, stored: Any, version: int, **more: str) -> None:
-    """What operations remember when they have read metadata."""
-    for name, value in {
-        "currentMetadata": stored,
-        "version": version,
-        **more,
-        "shouldRefresh": False,
-    }.items():
-        _field(jvm, owner, name).set(operations, value)
+    field(jvm, _ICEBERG + _SERVER, "current").set(operations, _as_stored(jvm, made, None))
 
 
 _KINDS: dict[str, Callable[[Any, Any, Any, Any], None]] = {
@@ -133,39 +125,40 @@ def _as_stored(jvm: Any, made: Any, location: str | None) -> Any:
     return builder.discardChanges().withMetadataLocation(location).build()
 
 
-# -- Java's reflection -------------------------------------------------------------------------------------------------
+# -- Java's steps that are one ---------------------------------------------------------------------------------------
 
 
 @cache
-def _row_reader(jvm: Any) -> Any:
-    """What reads the row of a table."""
-    kinds = [_field(jvm, _DATABASE, name).getType() for name in _ROW]
-    return _method(jvm, "jdbc.JdbcUtil", "loadTable", kinds)
+def _row_of(jvm: Any) -> Handle:
+    """What reads the row of a table: of its operations."""
+    owner = _ICEBERG + _DATABASE
+    kinds = [field(jvm, owner, name).getType() for name in _ROW]
+    found = method(jvm, f"{_ICEBERG}jdbc.JdbcUtil", "loadTable", kinds)
+    for place, name in enumerate(_ROW):
+        found = found.of(place, getter(jvm, owner, name))
+    return found.of_one()
+
+
+@cache
+def _taking(jvm: Any, owner: str) -> Handle:
+    """What lets operations remember what they remember when they have read metadata: of them, and of the metadata."""
+    of = _ICEBERG + owner
+    first = [emptied(jvm, of, "shouldRefresh"), counted_up(jvm, of, "version")]
+    if owner == _ANY_DATABASE:
+        place = method(jvm, f"{_ICEBERG}TableMetadata", "metadataFileLocation")
+        first.append(setter(jvm, of, "currentMetadataLocation").of(1, place))
+    return setter(jvm, of, "currentMetadata").behind(*first)
+
+
+@cache
+def _forgetting(jvm: Any) -> Handle:
+    """What lets a snapshot forget what it keeps in memory of its files."""
+    first, *others = (emptied(jvm, f"{_ICEBERG}BaseSnapshot", name) for name in _FILES)
+    return first.behind(*others)
 
 
 @cache
 def _file_finder(jvm: Any) -> Any:
-    """What gives the file of a version."""
-    return _method(jvm, _FOLDER, "getMetadataFile", [java_class(jvm, "java.lang.Integer").TYPE])
-
-
-@cache
-def _class(jvm: Any, name: str) -> Any:
-    return java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader().loadClass(name)
-
-
-@cache
-def _field(jvm: Any, owner: str, name: str) -> Any:
-    """A field of one of Iceberg's classes."""
-    found = _class(jvm, _ICEBERG + owner).getDeclaredField(name)
-    found.setAccessible(True)
-    return found
-
-
-def _method(jvm: Any, owner: str, name: str, kinds: list[Any]) -> Any:
-    """A method of one of Iceberg's classes, as a handle. `kinds`: the types of what it takes."""
-    kind = java_class(jvm, "java.lang.invoke.MethodType").methodType
-    parameters = kind(java_class(jvm, "java.lang.Void").TYPE, kinds).parameterArray()
-    found = _class(jvm, _ICEBERG + owner).getDeclaredMethod(name, parameters)
-    found.setAccessible(True)
-    return java_class(jvm, "java.lang.invoke.MethodHandles").publicLookup().unreflect(found)
+    """What gives the file of a version, which is a number."""
+    integer = java_class(jvm, "java.lang.Integer").TYPE
+    return method(jvm, _ICEBERG + _FOLDER, "getMetadataFile", [integer]).java

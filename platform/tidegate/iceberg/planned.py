@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from tidegate.iceberg.conditions import on_time_between
 from tidegate.iceberg.data_files import bound
 from tidegate.iceberg.layout import ON_TIME
-from tidegate.jvm.java import java_class, json_mapper
+from tidegate.jvm.java import java_class, json_mapper, once
 
 #: A slice follows the one before by a few commits. From further away all is planned.
 _STEPS = 16
@@ -158,7 +158,7 @@ class JavaManifests:
 
     def __init__(self, jvm: Any, java: Any, column: str, field_id: int) -> None:
         self._jvm, self._java, self._column, self.field_id = jvm, java, column, field_id
-        self.table = str(java.uuid())
+        self.table = str(once(once(java, "uuid"), "toString"))
 
     def all(self, snapshot: int, low: int | None) -> list[Content] | None:
         """See `Manifests`. Four calls for each file: of many thousands that is seconds."""

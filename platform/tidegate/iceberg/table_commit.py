@@ -9,10 +9,14 @@ is not read back (`own_metadata.py`).
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from tidegate.iceberg.own_metadata import ask_server, is_folder, keep
-from tidegate.jvm.java import java_class
+from tidegate.jvm.handles import Handle, class_of, method
+from tidegate.jvm.java import java_class, json_mapper, once
 
 
 class TableCommit:
@@ -23,12 +27,12 @@ class TableCommit:
     commit that is stored, since a client may have asked twice. Otherwise they are orphans."""
 
     def __init__(self, jvm: Any, table: Any) -> None:
-        self._jvm, self._operations = jvm, table.operations()
+        self._jvm, self._operations = jvm, once(table, "operations")
         self._known = self._operations.current()
         # A transaction that replaces a table begins with the metadata that it is given. (What else is special about it
         # belongs to `commitTransaction`.)
         begin = java_class(jvm, "org.apache.iceberg.Transactions").replaceTableTransaction
-        self.transaction = begin(table.name(), self._operations, self._known)
+        self.transaction = begin(once(table, "name"), self._operations, self._known)
         self._rows: Any = None
         self.own: int | None = None
 
@@ -41,7 +45,7 @@ class TableCommit:
         if self._rows is not None:
             self._rows.commit()
         made = self.transaction.currentMetadata()
-        if made.equals(self._known):
+        if self._rows is None and made.equals(self._known):
             return
         self.own = int(made.currentSnapshot().snapshotId())
         put(self._jvm, self._operations, self._known, made)
@@ -68,3 +72,29 @@ def put(jvm: Any, operations: Any, known: Any, made: Any, names: bool = False) -
     if not ask_server(jvm, operations, known, made, names):
         operations.commit(known, made)
     keep(jvm, operations, known, made)
+
+
+# -- what a snapshot says ----------------------------------------------------------------------------------------------
+
+
+def saying(jvm: Any, update: Any, facts: Mapping[str, str]) -> None:
+    """Let the summary of an update's snapshot say these facts, however many there are in a few calls."""
+    given = json_mapper(jvm).readValue(json.dumps(dict(facts)), class_of(jvm, "java.util.HashMap"))
+    proxies = java_class(jvm, "java.lang.invoke.MethodHandleProxies")
+    each = class_of(jvm, "java.util.function.BiConsumer")
+    given.forEach(proxies.asInterfaceInstance(each, _setting(jvm).java.bindTo(update)))
+
+
+@cache
+def _setting(jvm: Any) -> Handle:
+    """What sets a fact of an update."""
+    text = class_of(jvm, "java.lang.String")
+    return method(jvm, "org.apache.iceberg.SnapshotUpdate", "set", [text, text])
+
+
+def said(jvm: Any, snapshot: Any) -> tuple[int, dict[str, str], int | None]:
+    """The id of a snapshot, its summary, and its parent's id, in one call."""
+    found = json.loads(java_class(jvm, "org.apache.iceberg.SnapshotParser").toJson(snapshot))
+    # (There it has its operation, too, which is none of its summary's facts.)
+    summary = {key: value for key, value in found.get("summary", {}).items() if key != "operation"}
+    return found["snapshot-id"], summary, found.get("parent-snapshot-id")

@@ -14,8 +14,8 @@ _ASKED_OFTEN = {
     "org.apache.spark.sql.classic.SparkSession": ("getActiveSession",),
 }
 
-#: Where `json_mapper` is kept.
-_MAPPER = "_tidegate_mapper"
+#: Where the answers of `once` are kept.
+_KNOWN = "_tidegate_known"
 
 
 def java_class(jvm: Any, name: str) -> Any:
@@ -46,12 +46,18 @@ def _remembering() -> type:
     return Remembering
 
 
+def once(java: Any, name: str) -> Any:
+    """What a method without arguments gives that always gives the same: of a class or an object of Java's, which is
+    asked once."""
+    known = vars(java).setdefault(_KNOWN, {})
+    if name not in known:
+        known[name] = getattr(java, name)()
+    return known[name]
+
+
 def json_mapper(jvm: Any) -> Any:
-    """What Iceberg reads and writes JSON with, asked for once."""
-    known = vars(jvm)
-    if _MAPPER not in known:
-        known[_MAPPER] = java_class(jvm, "org.apache.iceberg.util.JsonUtil").mapper()
-    return known[_MAPPER]
+    """What Iceberg reads and writes JSON with."""
+    return once(java_class(jvm, "org.apache.iceberg.util.JsonUtil"), "mapper")
 
 
 def remember_classes(jvm: Any) -> None:

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.live.machine_lease import taken_by
 from tidegate.project.catalog_failures import NO_ANSWER
+from tidegate.project.owner import Owner, require_owner
 
 if TYPE_CHECKING:
     from tidegate.iceberg.lease_tables import LeaseTables
-    from tidegate.project.owner import Owner
 
 #: Seconds between two signs of life; after how many without one a lease is nobody's; and between two looks at one.
 BEAT, EXPIRY, _LOOKS = 3.0, 10.0, 1.5
@@ -134,8 +134,6 @@ class CatalogLeases:
         """Raise TG531 where the namespace is another project's or environment's (X3)."""
         if self._owner is None or self._held:
             return
-        from tidegate.iceberg.commit import require_owner
-
         for name in names:
             if (found := self._tables.owner(name)) is not None:
                 require_owner(name, self._owner, found)

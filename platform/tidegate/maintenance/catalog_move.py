@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import require_owner
 from tidegate.project.edit import write_catalog
 from tidegate.project.environment import CatalogSettings
-from tidegate.project.owner import OWNER, Owner
+from tidegate.project.owner import OWNER, Owner, require_owner
 from tidegate.project.storage import Storage
 from tidegate.runtime.lease import lease
 from tidegate.store import sqlite_catalog

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+from tidegate.errors import TidegateError
+
 #: Table properties: the owner, and how the table came to it, if it was not made by it.
 OWNER, ADOPTED = "tidegate.owner", "tidegate.adopted"
 
@@ -48,3 +50,16 @@ def adoption(before: str | None, was: Owner | None, at: str) -> str:
     """The property ADOPTED after one more. `before`: what it said until now; `was`: the owner until now; `at`: when."""
     history = [] if before is None else json.loads(before)
     return json.dumps([*history, {"from": None if was is None else asdict(was), "at": at}])
+
+
+def require_owner(table: str, owner: Owner, found: Owner | None) -> None:
+    """Raise TG531 if a table or sink belongs to somebody else (`found`) than `owner`; None is nobody."""
+    if found is not None and found != owner:
+        name = table.split("`")[-2] if table.endswith("`") else table
+        raise TidegateError(
+            "TG531",
+            f'"{name}" belongs to {found}; this is {owner}, and can only read it',
+            hint="write it from that project and environment; or take it over with tidegate adopt "
+            f"{name.partition('$')[0]}; if both are one project, give it one name with project: "
+            f"{found.project} in resources/{owner.environment}.yaml",
+        )

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate.errors import Location, TidegateError
-from tidegate.jvm.java import java_class
+from tidegate.jvm.java import java_class, once
 from tidegate.project.catalog_failures import causes
 from tidegate.runtime.cluster_looks import ClusterLooks, Seat, SharedLooks, SilentError
 
@@ -43,7 +43,6 @@ class JavaOffsets:
     def __init__(self, spark: SparkSession, properties: Mapping[str, str], topics: Sequence[str]) -> None:
         assert spark._jvm is not None
         self._jvm = spark._jvm
-        self._kafka = self._jvm.org.apache.spark.sql.kafka010
         self._properties = java_class(self._jvm, "java.util.HashMap")()
         for key, value in (_PATIENCE | dict(properties)).items():
             self._properties.put(key, value)
@@ -72,9 +71,8 @@ class JavaOffsets:
 
     def latest(self) -> dict[str, dict[str, int]]:
         """By topic and partition the next free offset."""
-        return self._offsets(
-            lambda reader: reader.fetchLatestOffsets(java_class(self._jvm, "scala.Option").empty())
-        )
+        nothing_known = once(java_class(self._jvm, "scala.Option"), "empty")
+        return self._offsets(lambda reader: reader.fetchLatestOffsets(nothing_known))
 
     def earliest(self) -> dict[str, dict[str, int]]:
         """The first offset that is kept."""
@@ -82,7 +80,7 @@ class JavaOffsets:
 
     def at(self, millis: int) -> dict[str, dict[str, int]]:
         """The first offset whose message is not older; the next free one where there is none."""
-        strategies = getattr(self._kafka, "KafkaSourceProvider$StrategyOnNoMatchStartingOffset$")
+        strategies = self._class("KafkaSourceProvider$StrategyOnNoMatchStartingOffset$")
         if_none = getattr(strategies, "MODULE$").LATEST()
         return self._offsets(
             lambda reader: reader.fetchGlobalTimestampBasedOffsets(millis, True, if_none).partitionToOffsets()
@@ -90,9 +88,13 @@ class JavaOffsets:
 
     def _offsets(self, ask: Callable[[Any], Any]) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = json.loads(
-            str(self._kafka.JsonUtils.partitionOffsets(ask(self._opened())))
+            str(self._class("JsonUtils").partitionOffsets(ask(self._opened())))
         )
         return found
+
+    def _class(self, name: str) -> Any:
+        """One of Spark's connector."""
+        return java_class(self._jvm, f"org.apache.spark.sql.kafka010.{name}")
 
     def _opened(self) -> Any:
         if self._reader is None:
@@ -100,12 +102,13 @@ class JavaOffsets:
             options = java_class(self._jvm, "java.util.HashMap")()
             for key, value in _ONCE.items():
                 options.put(key, value)
-            given = self._kafka.KafkaSourceProvider.kafkaParamsForDriver(python.toScalaMap(self._properties))
-            topics = self._kafka.SubscribeStrategy(python.toSeq(self._topics))
+            provider = self._class("KafkaSourceProvider")
+            given = provider.kafkaParamsForDriver(python.toScalaMap(self._properties))
+            topics = self._class("SubscribeStrategy")(python.toSeq(self._topics))
             ignoring = getattr(
                 getattr(self._jvm.org.apache.spark.sql.catalyst.util, "CaseInsensitiveMap$"), "MODULE$"
             ).apply(python.toScalaMap(options))
-            self._reader = self._kafka.KafkaOffsetReader.build(topics, given, ignoring, "tidegate")
+            self._reader = self._class("KafkaOffsetReader").build(topics, given, ignoring, "tidegate")
         return self._reader
 
 

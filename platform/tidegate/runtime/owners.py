@@ -10,10 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import require_owner
 from tidegate.iceberg.layout import quote
 from tidegate.plan.versions import next_of
-from tidegate.project.owner import ADOPTED, OWNER, Owner, adoption
+from tidegate.project.owner import ADOPTED, OWNER, Owner, adoption, require_owner
 from tidegate.project.storage import CATALOG
 from tidegate.store.listing import owners_in
 from tidegate.store.metadata import load_properties

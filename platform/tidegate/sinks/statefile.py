@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.fs as pafs
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import require_owner
 from tidegate.project.object_store import (
     is_object_store,
     make_folder,
@@ -20,7 +19,7 @@ from tidegate.project.object_store import (
     version_of,
     whole_name,
 )
-from tidegate.project.owner import Owner
+from tidegate.project.owner import Owner, require_owner
 from tidegate.store.version import NEWEST, STORAGE_VERSION, require_known
 
 if TYPE_CHECKING:

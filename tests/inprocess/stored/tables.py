@@ -33,14 +33,13 @@ from tests.inprocess.stored.merge import merged
 from tests.inprocess.stored.upkeep import InProcessUpkeep
 from tests.inprocess.stored.versions import OWN, make_version, swapped
 from tidegate.iceberg.attempt import TRIES, committed, overtaken
-from tidegate.iceberg.commit import require_owner
 from tidegate.iceberg.data_files import packed_bounds, target_in
 from tidegate.iceberg.layout import ON_TIME, NewTable
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import AnswerLost, Conflict, Found, Snapshot, Stored, continued, standing
 from tidegate.iceberg.table_change import TableChange
 from tidegate.iceberg.versions.swap import DATA_PATH, BuiltVersion, VersionStart, VersionSwap
-from tidegate.project.owner import OWNER, Owner
+from tidegate.project.owner import OWNER, Owner, require_owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known
 from tidegate.tasks.writer import WriteTarget

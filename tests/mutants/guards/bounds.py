@@ -117,7 +117,7 @@ GUARDS = (
         "owner",
         "X3",
         "A table is written by its owner alone.",
-        "iceberg/commit.py",
+        "project/owner.py",
         "if found is not None and found != owner:",
         "if False:",
         (
