@@ -119,6 +119,46 @@ def test_W4_property_tasks_give_the_rows_of_sparks_connector(
     compare_on_a_random_topic(session, broker, seed)
 
 
+def compare_on_a_compacted_topic(session: Session, broker: AnyBroker) -> int:
+    """Of a topic of which the broker has removed all but the newest message of each key, and whose last messages are
+    those of an aborted transaction: ranges that begin and end in every gap. How many messages were removed."""
+    config = {"cleanup_policy": "compact", "segment_ms": "100", "min_cleanable_dirty_ratio": "0.01"}
+    name, chance = broker.topic(partitions=1, **config), random.Random(5)
+    sent = [(0, f"k{chance.randrange(6)}", f"{n}", FIRST + n) for n in range(120)]
+    for start in range(0, len(sent), 10):
+        broker.send(name, sent[start : start + 10])
+        # The next message begins another segment; the one that is written to is not compacted.
+        time.sleep(0.15)
+    with broker.transaction(name, [(0, "k9", f"aborted {n}", FIRST) for n in range(5)], commit=False):
+        pass
+    deadline = time.monotonic() + 120
+    while (left := len(broker.read(name)[0])) > len(sent) // 2:
+        assert time.monotonic() < deadline, f"{left} messages were not compacted"
+        time.sleep(1)
+    for options in ("", COMMITTED):
+        topic = source(session, broker, name, options)
+        end, given_up = topic.latest()["0"], 0
+        cuts = [(0, since, until) for since in range(0, end, 7) for until in range(since + 1, end + 1, 11)]
+        for share in [*cuts, (0, 0, end), (0, end - 3, end)]:
+            try:
+                found = in_task(topic, [share])
+            except NeedsJava:
+                given_up += 1
+            else:
+                assert found == by_java(topic, [share]), (options, share)
+        assert given_up < len(cuts) // 2
+        topic.close()
+    return len(sent) - left
+
+
+@pytest.mark.long_run
+@pytest.mark.runner("spark", only=True)
+def test_W4_tasks_give_the_rows_of_sparks_connector_where_compaction_has_left_gaps(
+    session: Session, broker: AnyBroker
+) -> None:
+    assert compare_on_a_compacted_topic(session, broker) > 60
+
+
 def test_W5_what_is_gone_or_not_there_is_left_to_java(
     session: Session, broker: AnyBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,7 +93,7 @@ class Place:
 
 
 @contextmanager
-def _place(name: str, folder: Path) -> Iterator[Place]:
+def place_of(name: str, folder: Path) -> Iterator[Place]:
     """A catalog with nothing in it, in a server of its own where it has one."""
     with ExitStack() as stack:
         if name == FOLDER:
@@ -172,7 +172,7 @@ def commits(bench: Bench) -> Result:
 def _add(bench: Bench, result: Result, name: str, lengths: list[int], blocks: int, repeat: int) -> None:
     """A run of one place."""
     try:
-        with bench.folder() as folder, _place(name, folder) as place:
+        with bench.folder() as folder, place_of(name, folder) as place:
             found = _measured(bench, folder, place, lengths, blocks)
     except (CatalogError, StackError) as error:
         result.unavailable[name] = str(error)
