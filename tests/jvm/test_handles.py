@@ -55,6 +55,15 @@ def test_methods_are_put_together(jvm: Any, asked: Callable[[], int]) -> None:
         asked()
         assert made(*given) == expected
         assert asked() == len(given) + 1
+    # What is done to one object again and again is one command.
+    found = java_class(jvm, LIST)()
+    found.add("a")
+    size = method(jvm, LIST, "size")
+    assert size.on(found)() == 1
+    found.add("b")
+    asked()
+    assert (size.on(found)(), asked()) == (2, 1)
+    assert size.on(java_class(jvm, LIST)())() == 0
 
 
 def test_fields_are_set_together_and_the_last_step_comes_last(jvm: Any) -> None:

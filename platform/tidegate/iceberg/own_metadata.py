@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from tidegate.jvm.handles import Handle, counted_up, emptied, field, getter, method, setter
+from tidegate.jvm.handles import Handle, counted_up, emptied, field, getter, method, one_more, setter
 from tidegate.jvm.java import java_class, json_mapper
 
 _ICEBERG = "org.apache.iceberg."
@@ -94,17 +94,16 @@ def keep(jvm: Any, operations: Any, known: Any, made: Any) -> None:
 
 
 def _keep_of_database(jvm: Any, operations: Any, known: Any, made: Any) -> None:
-    row = json.loads(json_mapper(jvm).writeValueAsString(_row_of(jvm)(operations)))
+    row = json.loads(json_mapper(jvm).writeValueAsString(_row_of(jvm).on(operations)()))
     # A file of metadata has one successor. If that has one already, the newest file is somebody else's.
     if row.get("previous_metadata_location") == known.metadataFileLocation():
-        _taking(jvm, _ANY_DATABASE)(operations, _as_stored(jvm, made, row["metadata_location"]))
+        _taking(jvm, _ANY_DATABASE).on(operations)(_as_stored(jvm, made, row["metadata_location"]))
 
 
 def _keep_of_folder(jvm: Any, operations: Any, known: Any, made: Any) -> None:
     # The rename that was the commit has given the file the next number, which no other file has.
-    version = field(jvm, _ICEBERG + _FOLDER, "version").get(operations) + 1
-    file = _file_finder(jvm).invokeWithArguments([operations, version])
-    _taking(jvm, _FOLDER)(operations, _as_stored(jvm, made, file.toString()))
+    file = _next_file(jvm).on(operations)()
+    _taking(jvm, _FOLDER).on(operations)(_as_stored(jvm, made, file))
 
 
 def _keep_of_server(jvm: Any, operations: Any, known: Any, made: Any) -> None:
@@ -158,7 +157,8 @@ def _forgetting(jvm: Any) -> Handle:
 
 
 @cache
-def _file_finder(jvm: Any) -> Any:
-    """What gives the file of a version, which is a number."""
-    integer = java_class(jvm, "java.lang.Integer").TYPE
-    return method(jvm, _ICEBERG + _FOLDER, "getMetadataFile", [integer]).java
+def _next_file(jvm: Any) -> Handle:
+    """What gives the file of the next version of operations."""
+    owner, integer = _ICEBERG + _FOLDER, java_class(jvm, "java.lang.Integer").TYPE
+    found = method(jvm, owner, "getMetadataFile", [integer]).of(1, one_more(jvm, owner, "version", integer))
+    return found.of_one().then(method(jvm, "org.apache.hadoop.fs.Path", "toString"))

@@ -9,6 +9,9 @@ from typing import Any
 
 from tidegate.jvm.java import java_class, once
 
+#: Where an object keeps the handles that it is the first argument of.
+_BOUND = "bound handles"
+
 
 class Handle:
     """A method or a field of a class of Java's, or several of them as one. A call of it is a round trip for each
@@ -22,6 +25,14 @@ class Handle:
         for one in arguments:
             bound = bound.bindTo(one)
         return bound.invokeWithArguments(once(java_class(self._jvm, "java.util.Collections"), "emptyList"))
+
+    def on(self, java: Any) -> Handle:
+        """With a first argument to which this is done again and again: that is told once."""
+        known = vars(java).setdefault(_BOUND, {})
+        if self not in known:
+            known[self] = Handle(self._jvm, self.java.bindTo(java))
+        found: Handle = known[self]
+        return found
 
     def of(self, place: int, other: Handle) -> Handle:
         """Takes what the other one takes in the place of an argument, which that one gives."""
@@ -82,11 +93,17 @@ def emptied(jvm: Any, owner: str, name: str) -> Handle:
 
 def counted_up(jvm: Any, owner: str, name: str) -> Handle:
     """What adds one to a field that counts."""
-    kind, integer = field(jvm, owner, name).getType(), java_class(jvm, "java.lang.Integer").TYPE
+    kind = field(jvm, owner, name).getType()
+    return setter(jvm, owner, name).of(1, one_more(jvm, owner, name, kind)).of_one()
+
+
+def one_more(jvm: Any, owner: str, name: str, kind: Any) -> Handle:
+    """What gives a field that counts, and one more, as this type."""
+    integer = java_class(jvm, "java.lang.Integer").TYPE
     of = java_class(jvm, "java.lang.invoke.MethodType").methodType
-    plus_one = method(jvm, "java.lang.Math", "incrementExact", [integer]).java.asType(of(kind, kind))
-    plus_one = getter(jvm, owner, name).then(Handle(jvm, plus_one))
-    return setter(jvm, owner, name).of(1, plus_one).of_one()
+    plus_one = method(jvm, "java.lang.Math", "incrementExact", [integer]).java
+    plus_one = plus_one.asType(of(kind, field(jvm, owner, name).getType()))
+    return getter(jvm, owner, name).then(Handle(jvm, plus_one))
 
 
 @cache

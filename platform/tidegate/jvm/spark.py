@@ -307,7 +307,11 @@ def _require_sqlite(spark: SparkSession) -> None:
 
 def cores(spark: SparkSession) -> int:
     """How many tasks run at a time, as `child` has found it."""
-    return int(spark.conf.get(_CORES) or 1)
+    known = vars(spark)
+    if _CORES not in known:
+        known[_CORES] = int(spark.conf.get(_CORES) or 1)
+    found: int = known[_CORES]
+    return found
 
 
 def is_running(spark: SparkSession) -> bool:
