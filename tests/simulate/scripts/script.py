@@ -18,6 +18,7 @@ from tests.simulate.scripts.steps import (
     ERASING_STEPS,
     FIRST,
     INPUT_STEPS,
+    LOADS,
     NTH,
     POSITION_STEPS,
     SINK_STEPS,
@@ -36,7 +37,7 @@ from tests.simulate.scripts.topic_acts import (
     topic_of,
 )
 from tests.simulate.scripts.views import JOINS, MEASURES, OVER, VIEWS
-from tests.simulate.world.outside import Fault, Wish
+from tests.simulate.world.outside import STALE, Fault, Wish
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def script_of(seed: int) -> Script:
     if seed % 30 in _EDITING:
         return _editing(seed, rng)
     views = tuple(rng.sample(sorted(VIEWS.keys() - {*OVER, *JOINS, *MEASURES}), rng.choice([1, 1, 1, 1, 2])))
-    if rng.random() < 0.08:
+    if rng.random() < 0.09:
         # (What these cost is twice as much as another view.)
         views = (rng.choice(OVER),)
     elif rng.random() < 0.1:
@@ -190,9 +191,12 @@ def script_of(seed: int) -> Script:
                 pipeline = replace(pipeline, views=("hopping",), sent=pipeline.sent and "k")
         acts = _acts(rng, pipeline)
     own = tuple(_own_steps(pipeline, acts))
-    wishes = [_wish(rng, pipeline, own) for _ in range(rng.choice([4, 4, 4, 5]))]
+    wishes = [_wish(rng, pipeline, own, len(acts)) for _ in range(rng.choice([4, 4, 4, 5]))]
     if before := {AFTER[wish.step] for wish in wishes if wish.step in AFTER}:
-        wishes = [*sorted(before, key=str), *(replace(wish, nth=0) for wish in wishes)]
+        wishes = [
+            *sorted(before, key=str),
+            *(wish if wish.act is not None else replace(wish, nth=0) for wish in wishes),
+        ]
         acts = (*acts, Run(fresh=True))
     return Script(seed, pipeline, acts, None, tuple(wishes), rng.choice([0, 4, 8]))
 
@@ -213,14 +217,18 @@ def _own_steps(pipeline: Pipeline, acts: Sequence[Act]) -> Iterator[str]:
         yield from UPKEEP_STEPS[bool(pipeline.topic) :]
 
 
-def _wish(rng: Random, pipeline: Pipeline, own: Sequence[str]) -> Wish:
-    """What only some histories do is wished for where it is done; of the rest, what is seldom done more often."""
+def _wish(rng: Random, pipeline: Pipeline, own: Sequence[str], acts: int) -> Wish:
+    """What only some histories do is wished for where it is done; of the rest, what is seldom done more often. `acts`:
+    how many there are."""
     elsewhere = {*TOPIC_STEPS, *SINK_STEPS, *DELIVERY_STEPS, *POSITION_STEPS, *STATE_STEPS, *UPKEEP_STEPS}
     elsewhere |= {*ERASING_STEPS}
     elsewhere |= {*INPUT_STEPS} if pipeline.topic else set()
     steps = own if own and rng.random() < 0.75 else [step for step in STEPS if step not in elsewhere]
     step = rng.choices(steps, [WEIGHTS.get(step, 1) * len(faults_of(step)) for step in steps])[0]
-    # Tables are loaded many times.
+    if step in LOADS:
+        # Tables are loaded many times: what a driver does with each load, it does soon after it has begun.
+        kind = STALE if rng.random() < 0.5 else rng.choice(faults_of(step))
+        return Wish(step, kind, rng.randrange(14), rng.randrange(acts))
     nth = rng.randrange(20) if step.startswith("load ") else rng.choice(FIRST if step in own else NTH)
     return Wish(step, rng.choice(faults_of(step)), nth)
 

@@ -19,6 +19,8 @@ UPKEEP_STEPS = ("delete data", "delete metadata", "list data", "list metadata")
 ERASING_STEPS = tuple(
     f"{operation} erasing" for operation in ("write", "move", "look", "list", "read", "delete")
 )
+#: Steps that each driver does again and again.
+LOADS = ("load log", "load view")
 #: Steps that follow only a fault, and that fault.
 AFTER = {
     "fetch sink": Wish("send sink", LOST, 0),
@@ -28,7 +30,8 @@ AFTER = {
 #: How often a pair of a step and a fault is wished for, where 1 is too seldom or too often: by what was met. First the
 #: steps of each history, then those of some.
 WEIGHTS = {
-    **dict.fromkeys(("load log", "load view"), 0.3),
+    "load log": 0.7,
+    "load view": 0.3,
     **dict.fromkeys(("look data", "read data", "read metadata"), 0.5),
     **dict.fromkeys(("look input", "read input", "compute task", "look plan", "list plan"), 0.5),
     "list memory": 0.7,
@@ -42,21 +45,21 @@ WEIGHTS = {
     **dict.fromkeys(("write position", "move position"), 0.9),
     **dict.fromkeys(("ask sink", "delete position"), 1.2),
     "list delivery": 1.9,
-    "send sink": 3.2,
+    "send sink": 3.6,
     **dict.fromkeys(("look staging", "list data"), 2.6),
     "list metadata": 3,
-    "delete staging": 3.5,
-    "load state": 6,
+    "delete staging": 3.8,
+    "load state": 7,
     **dict.fromkeys(("delete metadata", "write staging"), 6),
-    "create state": 11,
-    **dict.fromkeys(("fetch sink", "move delivery"), 8.6),
-    "commit state": 15,
-    "delete data": 37,
+    "create state": 12,
+    **dict.fromkeys(("fetch sink", "move delivery"), 9),
+    "commit state": 16,
+    "delete data": 43,
     **dict.fromkeys(("look erasing", "write erasing"), 1.3),
     "list erasing": 2.2,
     "read erasing": 2.3,
     "move erasing": 2.8,
-    "delete erasing": 9,
+    "delete erasing": 10,
 }
 TOPIC_STEPS, SINK_STEPS = ("ask topic", "fetch topic"), ("ask sink", "fetch sink", "send sink")
 #: Steps that histories pass, for which faults are wished: each pair of a step and a fault is to be met often enough.

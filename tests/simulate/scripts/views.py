@@ -215,12 +215,20 @@ VIEWS = {
             ("k", "id", "ts", "s", "c"),
             _over(Call("sum", "v", Range(-15, 5)), Call("count", None, SessionGap(15))),
         ),
+        # (Here no session is open for longer than the frame.)
+        View(
+            "near",
+            "SELECT k, id, ts, sum(v) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '15 seconds' "
+            "PRECEDING AND INTERVAL '5 seconds' FOLLOWING) AS s FROM events",
+            ("k", "id", "ts", "s"),
+            _over(Call("sum", "v", Range(-15, 5))),
+        ),
         _joined("paired", "JOIN", _PAIRED),
         _joined("matched", "LEFT JOIN", _MATCHED),
     )
 }
 #: Those of rows over the rows around them (C5).
-OVER = ("around", "followed", "ranked")
+OVER = ("around", "followed", "near", "ranked")
 #: Those of two sources (D2).
 JOINS = ("matched", "paired")
 #: Those that read a column which only some sources have.

@@ -76,11 +76,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class Wish:
-    """A fault for the `nth` step of this name in a history, from 0 on."""
+    """A fault for the `nth` step of this name in a history, or in the `act`-th act of it; both count from 0."""
 
     step: str
     kind: str
     nth: int
+    act: int | None = None
 
 
 class Chooser:
@@ -93,7 +94,7 @@ class Chooser:
             None if fixed is None else {(fault.act, fault.step, fault.nth): fault.kind for fault in fixed}
         )
         self._rng, self._share = rng, share
-        self._wishes = {(wish.step, wish.nth): wish.kind for wish in wishes}
+        self._wishes = {(wish.act, wish.step, wish.nth): wish.kind for wish in wishes}
         self._passed: Counter[str] = Counter()
 
     def kind(self, act: int, name: str, number: int, most: int) -> str | None:
@@ -103,7 +104,7 @@ class Chooser:
             return self._fixed.get((act, name, number))
         if most <= 0:
             return None
-        wished = self._wishes.get((name, nth))
+        wished = self._wishes.get((None, name, nth)) or self._wishes.get((act, name, number))
         if wished is None and self._rng.randrange(1000) < self._share:
             return self._rng.choice(FAULTS[name.partition(" ")[0]])
         return wished
