@@ -191,7 +191,8 @@ def script_of(seed: int) -> Script:
                 pipeline = replace(pipeline, views=("hopping",), sent=pipeline.sent and "k")
         acts = _acts(rng, pipeline)
     own = tuple(_own_steps(pipeline, acts))
-    wishes = [_wish(rng, pipeline, own, len(acts)) for _ in range(rng.choice([4, 4, 4, 5]))]
+    drivers = [number for number, act in enumerate(acts) if isinstance(act, Run | Live | Together)]
+    wishes = [_wish(rng, pipeline, own, drivers) for _ in range(rng.choice([4, 4, 4, 5]))]
     if before := {AFTER[wish.step] for wish in wishes if wish.step in AFTER}:
         wishes = [
             *sorted(before, key=str),
@@ -217,18 +218,18 @@ def _own_steps(pipeline: Pipeline, acts: Sequence[Act]) -> Iterator[str]:
         yield from UPKEEP_STEPS[bool(pipeline.topic) :]
 
 
-def _wish(rng: Random, pipeline: Pipeline, own: Sequence[str], acts: int) -> Wish:
-    """What only some histories do is wished for where it is done; of the rest, what is seldom done more often. `acts`:
-    how many there are."""
+def _wish(rng: Random, pipeline: Pipeline, own: Sequence[str], drivers: Sequence[int]) -> Wish:
+    """What only some histories do is wished for where it is done; of the rest, what is seldom done more often.
+    `drivers`: the acts in which a driver runs everything."""
     elsewhere = {*TOPIC_STEPS, *SINK_STEPS, *DELIVERY_STEPS, *POSITION_STEPS, *STATE_STEPS, *UPKEEP_STEPS}
     elsewhere |= {*ERASING_STEPS}
     elsewhere |= {*INPUT_STEPS} if pipeline.topic else set()
     steps = own if own and rng.random() < 0.75 else [step for step in STEPS if step not in elsewhere]
     step = rng.choices(steps, [WEIGHTS.get(step, 1) * len(faults_of(step)) for step in steps])[0]
     if step in LOADS:
-        # Tables are loaded many times: what a driver does with each load, it does soon after it has begun.
+        # Tables are loaded many times; most of what a driver does with them begins with its first loads.
         kind = STALE if rng.random() < 0.5 else rng.choice(faults_of(step))
-        return Wish(step, kind, rng.randrange(14), rng.randrange(acts))
+        return Wish(step, kind, rng.randrange(8), rng.choice(drivers))
     nth = rng.randrange(20) if step.startswith("load ") else rng.choice(FIRST if step in own else NTH)
     return Wish(step, rng.choice(faults_of(step)), nth)
 
