@@ -336,20 +336,9 @@ class LiveGroup:
                     # What it still leaves as it is, is told again behind this.
                     member.error = member.left = None
                 self._look_for_problems(member, notify)
-        seconds = round(self._clock() - started, 3)
-        notify(
-            TickFinished(
-                self.name,
-                self.ticks,
-                rows,
-                backlog,
-                seconds,
-                round(commit_seconds, 3),
-                self.failing,
-                round(waited, 3),
-                size,
-            )
-        )
+        seconds, commits = round(self._clock() - started, 3), round(commit_seconds, 3)
+        late, failing = round(waited, 3), self.failing
+        notify(TickFinished(self.name, self.ticks, rows, backlog, seconds, commits, failing, late, size))
         return backlog
 
     def _look_for_problems(self, member: GroupMember, notify: Listener) -> None:

@@ -179,7 +179,7 @@ def script_of(seed: int) -> Script:
         pipeline = replace(pipeline, topic=topic)
         acts = _acts(rng, pipeline, Messages(rng, topic, pipeline.delivers))
     else:
-        ttl = rng.random() < 0.23 and views[0] not in JOINS and not pipeline.upserts
+        ttl = rng.random() < 0.25 and views[0] not in JOINS and not pipeline.upserts
         pipeline = replace(pipeline, ttl=ttl, ahead=pipeline.ahead and not ttl)
         if rng.random() < 0.23:
             pipeline = replace(pipeline, evolves=True)

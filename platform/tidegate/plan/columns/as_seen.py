@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.plan.columns.changes import CHANGES, SEEN, other_columns, steps
-from tidegate.sql.catalog.objects import CatalogColumn, Relation, Seen, View
+from tidegate.sql.catalog.objects import CatalogColumn, InputAsSeen, Relation, View
 from tidegate.sql.grammar.spelling import AS_VIEW
 from tidegate.sql.statements.stored_definition import stored_view
 
@@ -89,7 +89,9 @@ def until_then(
     return f"its current version gets no new rows: {other}"
 
 
-def understood(view: View, definition: str, catalog: Catalog, seen: tuple[Seen, ...] = ()) -> View | None:
+def understood(
+    view: View, definition: str, catalog: Catalog, seen: tuple[InputAsSeen, ...] = ()
+) -> View | None:
     """A view by a definition over what a catalog has, but for what it has `seen` as it was before; None if the
     definition does not hold for that."""
     if seen:
@@ -112,7 +114,7 @@ def understood(view: View, definition: str, catalog: Catalog, seen: tuple[Seen, 
     )
 
 
-def _before(item: object, properties: Mapping[str, str], number: int) -> Seen | None:
+def _before(item: object, properties: Mapping[str, str], number: int) -> InputAsSeen | None:
     """What a view knows of an input whose log had been changed so many times; None if that is what it is now. If the
     columns of then are not kept any more, those of the oldest definition behind: what the view makes of the changes
     between them, `other_columns` asks."""
@@ -121,6 +123,6 @@ def _before(item: object, properties: Mapping[str, str], number: int) -> Seen | 
     kept = [one for one in columns_before(properties.get(BEFORE)) if one.number >= number]
     if not kept:
         return None
-    return Seen(
+    return InputAsSeen(
         replace(item, columns=tuple(CatalogColumn(*column) for column in kept[0].columns)), kept[0].number
     )

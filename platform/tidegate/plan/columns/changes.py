@@ -18,7 +18,7 @@ from tidegate.sql.dialect.types import SparkType, display, parse_ddl
 from tidegate.sql.views.named_columns import Path, named_in
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog.objects import Seen, View
+    from tidegate.sql.catalog.objects import InputAsSeen, View
 
 #: Table properties: of a log, its steps; of a view, how many of each input it has seen.
 CHANGES, SEEN = "tidegate.changes", "tidegate.changes-seen"
@@ -183,13 +183,13 @@ def other_columns(
     return None
 
 
-def narrowed(view: View, seen: Seen, text: str | None) -> dict[str, str]:
+def narrowed(view: View, seen: InputAsSeen, text: str | None) -> dict[str, str]:
     """By the columns of then that a view's query may read, and that have a wider type now: the type of then."""
     changes = concerned(view, seen.relation.name, view.definition, lost(seen, text))
     return {one.column: one.was or "" for one in changes if narrows(one)}
 
 
-def columns_now(seen: Seen, text: str | None) -> dict[str, tuple[str, str] | None]:
+def columns_now(seen: InputAsSeen, text: str | None) -> dict[str, tuple[str, str] | None]:
     """By the name of each column of then what it is called now, and its type (of Spark); None if it was dropped. What
     has its earlier name now is another column (E2). `text`: `CHANGES` of the log."""
     there = {c.name: (c.name, c.type) for c in seen.relation.columns}
@@ -222,7 +222,7 @@ def unfit(value: str, was: str) -> str:
     return f"{value} != CAST({value} AS {was})"
 
 
-def lost(seen: Seen, text: str | None) -> list[ColumnChange]:
+def lost(seen: InputAsSeen, text: str | None) -> list[ColumnChange]:
     """The columns of then that are not what they were, by their names of then: they are gone, or of another type.
     `text`: `CHANGES` of the log."""
     found = []

@@ -105,7 +105,7 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Seen:
+class InputAsSeen:
     """A source or table as a view knows it whose query was written before its columns were changed (E2, E5).
     `relation`: with the columns of then; `number`: how many times its log had been changed by then
     (`plan/columns/changes.py`)."""
@@ -251,13 +251,13 @@ class View:
     session_keys: tuple[str, ...] = ()
     description: str | None = None
     location: Location | None = field(default=None, compare=False)
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[InputAsSeen, ...] = ()
 
     def column(self, name: str) -> CatalogColumn | None:
         """The column of this name, whatever its case."""
         return _by_name(self.columns, name)
 
-    def seen_as(self, name: str) -> Seen | None:
+    def seen_as(self, name: str) -> InputAsSeen | None:
         """How it knows the input of this name, if that was changed since; None: as it is."""
         return next((one for one in self.seen if one.relation.name == name), None)
 
