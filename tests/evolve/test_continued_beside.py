@@ -3,8 +3,10 @@ amendments, going back, erasures, kills, branches."""
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,6 +18,8 @@ from tests.evolve.test_continued import (
     OLD,
     READER,
     SUM,
+    TABLE,
+    WATERMARK,
     continued,
     deployed,
     insert,
@@ -32,12 +36,15 @@ from tidegate.maintenance.erase import erase
 from tidegate.plan.events import MemberFailed, MemberRecovered
 from tidegate.session.apply import apply
 from tidegate.session.live import LiveGroup
+from tidegate.session.run import run_sink
 from tidegate.session.session import Session
 from tidegate.session.turns import Retries
 from tidegate.sql.catalog.objects import View
+from tidegate.tables.table import KeyedTable
 from tidegate.views.amend.rollback import rollback
 from tidegate.views.versions import held
 from tidegate.views.versions.build import VersionBuild
+from tidegate.views.versions.in_force import open_current
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -223,3 +230,79 @@ def test_T3_E5_what_the_earlier_version_still_reads_is_not_cleaned_up(workbench:
     put(session, 5, 6, 7)
     found = {row[0].day: row[1] for row in session.table("v").collect()}
     assert {day: found[day] for day in (4, 5, 6, 7)} == {4: 6, 5: 9, 6: 12, 7: 15}
+
+
+def test_E2_R2_no_view_reads_a_table_whose_rows_do_not_have_the_columns_of_its_log_yet(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has another name in the log than in its rows is not NULL."""
+    keyed = f"CREATE TABLE t (k VARCHAR, {{}}, {WATERMARK} WITH TTL, PRIMARY KEY (k));"
+
+    def edited(column: str) -> Session:
+        name = column.split()[0]
+        workbench.assets(t=keyed.format(column), v=SUM.format(name))
+        return workbench.session()
+
+    def put(session: Session, *hours: int) -> None:
+        for hour in hours:
+            session.execute(f"INSERT INTO t VALUES ('{hour}', {hour}, '2026-01-01 {hour:02}:10:00')")
+
+    session = edited("n INT")
+    put(session, 0, 1, 2)
+    session.run()
+    session = edited("total INT RENAMED FROM n")
+    put(session, 3)
+    continued(session, "v")
+    put(session, 4)
+    view = session.catalog.get("v")
+    assert isinstance(view, View)
+    running = open_current(session, view)
+    other = edited("most INT RENAMED FROM total")
+    with monkeypatch.context() as killed:
+        # Behind the opening of the log as it was.
+        killed.setattr(KeyedTable, "_follow", Mock(side_effect=[True, Killed()]))
+        with pytest.raises(Killed):
+            other.run(["t"])
+    with pytest.raises(TidegateError, match="its log has them, and its rows do not yet") as caught:
+        running.tick()
+    assert caught.value.code == "TG506"
+    assert results(session) == [(1, 0), (2, 1), (3, 2)]
+    session = workbench.session()
+    session.run(["t"])
+    put(session, 5)
+    continued(session, "v")
+    assert results(session) == [(hour, hour - 1) for hour in range(1, 6)]
+    assert audit_view(session, "v").ok
+
+
+def test_E2_A1_results_of_a_column_that_is_gone_are_not_called_wrong(workbench: Workbench) -> None:
+    """What they should be, is not known any more."""
+    deployed(workbench)
+    session = opened(workbench, "k VARCHAR, m INT", SUM.format("m"))
+    session.run(["t"])
+    with pytest.raises(TidegateError, match='"n" is dropped') as caught:
+        audit_view(session, "v")
+    assert caught.value.code == "TG506"
+
+
+def test_B1_E5_the_query_of_a_sink_that_continues_is_delivered_by_a_run_of_the_sink_alone(
+    workbench: Workbench,
+) -> None:
+    """As Dagster runs it."""
+    query = SUM.partition(" AS ")[2].rstrip(";").replace("EMIT ON WINDOW CLOSE", "").format("n")
+    sink = (
+        f"CREATE SINK out AS {query} WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE JSON;"
+    )
+    workbench.assets(t=TABLE.format(OLD), out=sink)
+    session = workbench.session()
+    insert(session, (0, 1), (1, 2), (2, 3))
+    session.run()
+    workbench.assets(t=TABLE.format(NEW), out=sink.replace("sum(n)", "sum(total)"))
+    session = workbench.session()
+    insert(session, (3, 4))
+    item = session.catalog.sinks.find("out")
+    assert item is not None
+    with pytest.raises(TidegateError, match="continues with the columns of before"):
+        run_sink(session, item, None, lambda event: None)
+    rows = [json.loads(line) for one in (workbench.root / "out").glob("*.jsonl") for line in one.open()]
+    assert sorted(row["x"] for row in rows) == [1, 2, 3]

@@ -78,7 +78,9 @@ class Steps:
             error.add_note("\n".join(lines))
             raise error
         message = "\n".join([error.message, *lines])
-        raise TidegateError(error.code, message, hint=error.hint, location=error.location) from error
+        found = TidegateError(error.code, message, hint=error.hint, location=error.location)
+        found.continued = error.continued
+        raise found from error
 
     def _failed(self, item: Relation | View | Sink, error: Exception, needed: bool) -> None:
         if self.fail_fast:

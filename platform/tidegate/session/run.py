@@ -143,20 +143,28 @@ def refresh(
     context: Context, view: View, max_rows: int | None = None, notify: Listener = lambda event: None
 ) -> ViewReport:
     """Close what the inputs' watermarks allow, after the implicit relations of the view have taken in their rows."""
+    report = _refreshed(context, view, max_rows, notify)
+    require_decided(context, view)
+    return report
+
+
+def _refreshed(context: Context, view: View, max_rows: int | None, notify: Listener) -> ViewReport:
     for gate in view.gates:
         with context.lease(gate.name):
             run_source(context, gate, max_rows, notify)
-    report = run_view(context, view, notify)
-    require_decided(context, view)
-    return report
+    return run_view(context, view, notify)
 
 
 def run_sink(context: Context, sink: Sink, max_rows: int | None, notify: Listener) -> SinkReport:
     """Deliver what is stored, after the sink's own query has closed what it can. The caller has let the sink `begin`,
     before it ran what the sink delivers."""
-    if sink.view is not None:
-        refresh(context, sink.view, max_rows, notify)
-    return deliver(context, sink, notify)
+    if sink.view is None:
+        return deliver(context, sink, notify)
+    _refreshed(context, sink.view, max_rows, notify)
+    report = deliver(context, sink, notify)
+    # Only now: what a view adds that continues with the columns of before is delivered all the same.
+    require_decided(context, sink.view)
+    return report
 
 
 def run_source(

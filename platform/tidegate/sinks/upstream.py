@@ -13,14 +13,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tidegate.iceberg.layout import ON_TIME, ddl, is_of_view, quote
+from tidegate.iceberg.layout import ON_TIME, ddl, quote
 from tidegate.iceberg.protocol import AMENDMENTS, LIFE
 from tidegate.jvm.within import settings
 from tidegate.plan.versions import kept_versions, number_of, tag_of
 from tidegate.sinks.amended import AMENDMENT, Amended, amended, as_of, bound_of
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
 from tidegate.store.positions import KnownCommits, Position, final_keys
-from tidegate.views.definition import as_stored
+from tidegate.views.definition import as_stored, is_of_results
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Upstream:
             return None
         table = context.tables.open(identifier)
         current = table.current()
-        if isinstance(source, View) and not is_of_view(source, table.properties()):
+        if isinstance(source, View) and not is_of_results(context, source, table.properties()):
             # Its next version is being built, or it has gone back to an earlier one (E5).
             source = _as_stored(context, source, table.properties(), identifier, current.id)
         return cls._at(source, identifier, table, current, table.uuid, sink)

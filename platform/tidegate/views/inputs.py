@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: What a query finds of a relation's rows beside the relation's own columns.
 HIDDEN = (("_source_partition", "string"), ("_offset", "bigint"), ("_arrival", "timestamp"))
 
+#: The table property by which a log and its state say of which definition they are (`relation_identity`).
+IDENTITY = "tidegate.identity"
+
 
 @dataclass(frozen=True)
 class Pinned:
@@ -36,7 +39,8 @@ class Pinned:
     those of a view with the types that Spark gives them. `earlier`: the snapshot may be one from before columns were
     added. `opened`: that table, as it was found; `life`: of a view's results, as of the snapshot (E5). `called`: where
     `source` is what an earlier definition of it was (`View.seen`), by its columns what they are called now, None for
-    one that is gone; `narrowed`: those of a wider type now that the query may read, with the type of then."""
+    one that is gone; `narrowed`: those of a wider type now that the query may read, with the type of then; `identity`:
+    of the definition that its table had when this was found out."""
 
     input: Input
     source: Relation | View
@@ -48,6 +52,7 @@ class Pinned:
     life: str | None = None
     called: Mapping[str, str | None] | None = None
     narrowed: Mapping[str, str] = field(default_factory=dict)
+    identity: str | None = None
 
     @property
     def mark(self) -> Mark:
@@ -158,12 +163,15 @@ class Pinned:
         return current_rows(tables, relation, self.table, *system, snapshot=self.snapshot.id)
 
     def _called_then(self, tables: Tables) -> Mapping[str, str | None] | None:
-        """`called`, of the columns as they are called at the snapshot."""
+        """`called`, of the columns as they are called at the snapshot. TG506 if they have changed since the input was
+        pinned: under a name of then there may be another column now (E2)."""
         if self.called is None or not self.earlier or self.snapshot.id is None:
             return self.called
         assert self.table is not None
         keyed = isinstance(self.source, Relation) and self.source.primary_key
-        then = tables.open(state_identifier(self.table) if keyed else self.table).names_at(self.snapshot.id)
+        stored = tables.open(state_identifier(self.table) if keyed else self.table)
+        require_identity(self.source.name, stored, self.identity)
+        then = stored.names_at(self.snapshot.id)
         return {name: None if now is None else then.get(now) for name, now in self.called.items()}
 
     def _as_seen(self, rows: DataFrame, called: Mapping[str, str | None] | None) -> DataFrame:
@@ -209,6 +217,17 @@ class Pinned:
 
         narrow = {name: F.col(quote(name)).cast(was) for name, was in self.narrowed.items()}
         return rows.withColumns(narrow) if narrow else rows
+
+
+def require_identity(name: str, stored: StoredTable, identity: str | None) -> None:
+    """TG506 if what is stored of a relation is of other columns than those of this definition: they are being
+    changed, and its log has them before its rows do."""
+    if stored.property(IDENTITY) != identity:
+        raise TidegateError(
+            "TG506",
+            f'the columns of "{name}" are being changed: its log has them, and its rows do not yet',
+            hint=f"try again; if the change was interrupted, tidegate run {name} continues it",
+        )
 
 
 def _with_names(relation: Relation, called: Mapping[str, str | None] | None) -> Relation:

@@ -15,8 +15,8 @@ from tidegate.plan.gaps import RETAINED_FROM, retained_from
 from tidegate.plan.resets import RESETS
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.statements.stored_definition import stored_relation
-from tidegate.tables.lives import applied_state, state_identifier
-from tidegate.views.inputs import Pinned, empty, source_of
+from tidegate.tables.lives import applied_of, state_identifier
+from tidegate.views.inputs import IDENTITY, Pinned, empty, require_identity, source_of
 from tidegate.views.slices import evaluate
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def pin(context: Context, view: View) -> tuple[Pinned, ...]:
             table = None if log is None else log.identifier
             if isinstance(source, Relation) and source.name in context.foreign:
                 require_lent(context, source, table)
-            snapshot = Snapshot(None, {}) if log is None else _current(context, source, log)
+            seen = view.seen_as(entry.name) is not None
+            snapshot = Snapshot(None, {}) if log is None else _current(context, source, log, seen)
             if isinstance(source, View) and source.name in context.foreign:
                 _require_same_results(context, source, log)
             # From the same reading of the metadata.
@@ -56,9 +57,11 @@ def _as_seen(pinned: Pinned, view: View) -> Pinned:
     seen = view.seen_as(pinned.input.name)
     if seen is None:
         return pinned
-    text = None if pinned.opened is None else pinned.opened.property(CHANGES)
+    opened = pinned.opened
+    text = None if opened is None else opened.property(CHANGES)
     return replace(
         pinned,
+        identity=None if opened is None else opened.property(IDENTITY),
         source=seen.relation,
         columns=seen.relation.columns,
         called={name: now and now[0] for name, now in columns_now(seen, text).items()},
@@ -113,8 +116,10 @@ def _columns_of(context: Context, source: Relation | View) -> tuple[CatalogColum
     return resolve_columns(context, source) if isinstance(source, View) else source.columns
 
 
-def _current(context: Context, source: Relation | View, log: StoredTable) -> Snapshot:
-    """What a relation's log or a view's table said last; of a table with a key, what its state said."""
+def _current(context: Context, source: Relation | View, log: StoredTable, seen: bool = False) -> Snapshot:
+    """What a relation's log or a view's table said last; of a table with a key, what its state said. `seen`: it is read
+    with the columns of before a change. Then TG506 if the state of a table has not the columns of its log, by which
+    these are found."""
     if not isinstance(source, Relation) or not source.primary_key:
         found = log.current()
         if isinstance(source, Relation):
@@ -125,9 +130,12 @@ def _current(context: Context, source: Relation | View, log: StoredTable) -> Sna
     if not context.tables.exists(state_identifier(log.identifier)):
         return Snapshot(None, {})
     # What a table with a key holds is in its state; cleaning it up changes no row that a view could see.
-    state = applied_state(context.tables, log.identifier)
+    stored = context.tables.open(state_identifier(log.identifier))
+    state = applied_of(stored.current())
     # Behind the reading of the state: what the log does not say of its columns now, the state did not have then.
     log.refresh()
+    if seen:
+        require_identity(source.name, stored, log.property(IDENTITY))
     facts = {"tidegate.watermark": state.watermark, "tidegate.cleaned": state.cleaned, RESETS: state.resets}
     return Snapshot(state.snapshot, {k: str(v) for k, v in facts.items() if v is not None}, state.epoch)
 
@@ -135,7 +143,7 @@ def _current(context: Context, source: Relation | View, log: StoredTable) -> Sna
 def require_columns(context: Context, relation: Relation, log: StoredTable) -> None:
     """TG506 if a log does not have the columns of a definition that has changed: under a name that is theirs there may
     be other values until the log is changed, too (E2). TG516 as `require_lent`."""
-    stored = log.property("tidegate.identity")
+    stored = log.property(IDENTITY)
     if stored is None or stored == relation_identity(relation):
         if relation.primary_key and relation.name not in context.foreign:
             _require_followed(context, relation, log.identifier, stored)
@@ -158,13 +166,7 @@ def _require_followed(context: Context, relation: Relation, log: str, identity: 
     state = state_identifier(log)
     if not context.tables.exists(state):
         return
-    if context.tables.open(state).property("tidegate.identity") != identity:
-        raise TidegateError(
-            "TG506",
-            f'the columns of "{relation.name}" are being changed: its log has them, and its rows do not yet',
-            hint=f"tidegate run {relation.name} continues",
-            location=relation.location,
-        )
+    require_identity(relation.name, context.tables.open(state), identity)
 
 
 def changes_of(context: Context, name: str) -> str | None:

@@ -159,7 +159,7 @@ def _swapped(build: VersionBuild) -> bool:
 
 def _continue_current(context: Context, change: _TimedSwap) -> None:
     """A tick of the current version, by its stored definition, unless somebody else computes it: a run that has just
-    read the inputs is about to do so."""
+    read the inputs is about to do so. Raises TG534, and lets go of the view, if it can no longer come to the time."""
     before, stood = change.before, _opened(context, change.view).current().integer("tidegate.frontier")
     upto = held_back(clock_of(before, pin(context, before)), change.at)
     moved = change.looked and upto != change.seen
@@ -170,6 +170,11 @@ def _continue_current(context: Context, change: _TimedSwap) -> None:
         with context.lease(before.name):
             ViewTable(context, before).tick()
     except TidegateError as error:
+        if error.code == "TG506":
+            release(context, before.name)
+            why = f"its current version can't be continued until then: {error.message}"
+            hint = f"tidegate apply {before.name} swaps the versions without a time"
+            raise _refused(change.view, before.kind.format(change.at), why, hint) from error
         if error.code != "TG508":
             raise
 

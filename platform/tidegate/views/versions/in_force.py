@@ -11,17 +11,20 @@ columns of then (`plan/columns/as_seen.py`), before they say so.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.errors import Problems, TidegateError
 from tidegate.iceberg.layout import has_gone_back, is_of_view
 from tidegate.plan.columns.as_seen import understood
+from tidegate.plan.columns.changes import other_columns
 from tidegate.plan.versions import next_of
 from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.grammar.spelling import alike
 from tidegate.store.writers import is_replaced
 from tidegate.views.definition import as_stored, is_of_results, same_view
+from tidegate.views.resolve import changes_of
 from tidegate.views.view_table import ViewTable
 
 if TYPE_CHECKING:
@@ -177,14 +180,25 @@ def _is_decided(context: Context, view: View, stored: Mapping[str, str]) -> bool
 
 def of_results(context: Context, view: View) -> View:
     """The definition of which the stored results of a view are, whether it is in force or not, over what is current of
-    what it reads; that of the project's files if nothing is stored, or if nobody can read it any more."""
+    what it reads; that of the project's files if nothing is stored, or if nobody can read it any more. TG506 if a
+    column that it names is gone, so that nobody can tell any more what its results should be."""
     stand_on_current(context, view)
     now = context.catalog.get(view.name)
     assert isinstance(now, View)
     stored = context.opened(now.name)
     if stored is None or is_of_results(context, now, properties := stored.properties()):
         return now
-    return as_stored(context, now, properties) or now
+    found = as_stored(context, now, properties)
+    if found is None:
+        return now
+    if (other := other_columns(found, properties, partial(changes_of, context))) is not None:
+        raise TidegateError(
+            "TG506",
+            f'the results of "{view.name}" can\'t be computed again to compare them: {other}',
+            hint=f"tidegate apply {view.name} builds a new version, and swaps it in",
+            location=view.location,
+        )
+    return found
 
 
 def _written(context: Context, view: View) -> View | None:
