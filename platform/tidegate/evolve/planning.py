@@ -39,8 +39,9 @@ from tidegate.sql.catalog.lineage import readers_of, reads_of, sources_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.options.in_place import changed_options
 from tidegate.store.metadata import CommittedTable, load_table
-from tidegate.store.positions import deployment, is_moved, last_deployment
+from tidegate.store.positions import continues, deployment, is_moved, last_deployment
 from tidegate.store.status import stored_edge
+from tidegate.views.renaming import in_the_way, refused
 
 if TYPE_CHECKING:
     from tidegate.project import Project, Storage
@@ -97,6 +98,11 @@ class _Planning:
         if name not in self.tables:
             self.tables[name] = load_table(self.storage, name)
         return self.tables[name]
+
+    def before_rename(self, view: View) -> CommittedTable | None:
+        """The results that a view will have by its former name (`RENAMED FROM`), and does not have yet."""
+        former = view.renamed_from
+        return None if former is None or self.table(view.name) is not None else self.table(former)
 
     def life(self, name: str) -> str | None:
         """Of what is stored now."""
@@ -255,6 +261,8 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     table, readers = planning.table(view.name), _readers(planning, view)
     if planning.storage.is_lent(view.name):
         return PlannedChange(view.name, "view", "unchanged", readers=readers)
+    if (before := planning.before_rename(view)) is not None:
+        return _of_renamed(planning, view, before, readers)
     rows, size = _to_read(planning, view)
     seconds = expected_seconds((one.summary for one in table.commits), rows) if table and rows else None
     if table is None or "tidegate.identity" not in table.properties:
@@ -287,6 +295,21 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     return PlannedChange(
         view.name, "view", "new version", tuple(what), rows, size, readers, command, valid, stops, seconds
     )
+
+
+def _of_renamed(
+    planning: _Planning, view: View, before: CommittedTable, readers: tuple[str, ...]
+) -> PlannedChange:
+    """Of a view that has another name now: `before`, what is stored under the former one."""
+    why = in_the_way(planning.storage, view, before.properties) or _other(planning, view, before)
+    if why is not None:
+        problem = refused(view, why)
+        return PlannedChange(
+            view.name, "view", "refused", (problem.message,), readers=readers, command=problem.hint
+        )
+    planning.tables[view.name] = before
+    what = f'"{view.renamed_from}" is renamed, and keeps its results'
+    return PlannedChange(view.name, "view", "in place", (what,), 0, 0, readers, "tidegate run")
 
 
 def _past(planning: _Planning, view: View, stored: CommittedTable) -> KeptPast | None:
@@ -330,15 +353,15 @@ def _of_sink(planning: _Planning, sink: Sink) -> PlannedChange:
     if before is None:
         return PlannedChange(sink.name, "sink", "new", (first_delivery(sink),), command="tidegate run")
     now = deployment(sink)
-    if before["from"] != now["from"]:
+    table = planning.table(sink.upstream)
+    if before["from"] != now["from"] and not continues(before, sink, planning.catalog, table):
         what = f'it has delivered "{before["from"]}", and is to deliver "{now["from"]}"'
         return PlannedChange(
             sink.name, "sink", "refused", (what,), command=f"DROP SINK {sink.name}, and CREATE it again"
         )
-    if is_moved(before, sink):
+    if is_moved({**before, "from": now["from"]}, sink):
         what = f"it delivers everything from the start to {now['connector']} {now['place']}"
         return PlannedChange(sink.name, "sink", "new version", (what,), command="tidegate run")
-    table = planning.table(sink.upstream)
     found = of_new_version(
         planning.storage, planning.catalog, sink, table, sink.upstream in planning.replaced
     )

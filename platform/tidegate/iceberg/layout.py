@@ -18,6 +18,7 @@ from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
 from tidegate.sql.dialect.attempts import without_attempts
 from tidegate.sql.dialect.inner_names import unless_taken
 from tidegate.sql.grammar.spelling import alike, plain, plain_before
+from tidegate.store.places import new_place
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.watermark import Expression, TimeKind
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql.types import DataType
+
+    from tidegate.project import Storage
 
 ON_TIME, LATE, REJECTED, PROGRESS = "on_time", "late", "rejected", "watermark"
 
@@ -82,12 +85,14 @@ _SPARK_TIME_TYPES = {
 
 @dataclass(frozen=True)
 class NewTable:
-    """A table to be made: (name, Spark type) of its `columns`, its partition fields in SQL, its table properties."""
+    """A table to be made: (name, Spark type) of its `columns`, its partition fields in SQL, its table properties, and its
+    folder, where the catalog is not to choose it."""
 
     identifier: str
     columns: tuple[tuple[str, str], ...]
     partitions: tuple[str, ...]
     properties: Mapping[str, str]
+    location: str | None = None
 
     @property
     def namespace(self) -> str:
@@ -99,7 +104,14 @@ class NewTable:
         fields = ", ".join(f"{quote(name)} {kind}" for name, kind in self.columns)
         settings = ", ".join(f"'{k}' = {string(v)}" for k, v in self.properties.items())
         by = f"PARTITIONED BY ({', '.join(self.partitions)}) " if self.partitions else ""
-        return f"CREATE TABLE IF NOT EXISTS {self.identifier} ({fields}) USING iceberg {by}TBLPROPERTIES ({settings})"
+        place = "" if self.location is None else f"LOCATION {string(self.location)} "
+        return f"CREATE TABLE IF NOT EXISTS {self.identifier} ({fields}) USING iceberg {by}{place}TBLPROPERTIES ({settings})"
+
+
+def placed(table: NewTable, storage: Storage) -> NewTable:
+    """In a folder of its own, if the one of its name has a table that was renamed."""
+    _, namespace, name = (part.strip("`") for part in table.identifier.split(".", 2))
+    return replace(table, location=new_place(storage, namespace, name))
 
 
 def quote(name: str) -> str:

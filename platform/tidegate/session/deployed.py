@@ -14,7 +14,7 @@ from tidegate.plan.columns.changes import CHANGES, other_columns
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.dialect.warnings import warning
 from tidegate.store.metadata import load_table
-from tidegate.store.positions import is_moved, last_deployment
+from tidegate.store.positions import continues, is_moved, last_deployment
 
 if TYPE_CHECKING:
     from tidegate.project import Project, Storage
@@ -43,7 +43,11 @@ def changed_definitions(
     for sink in catalog.sinks:
         if wanted is None or sink.name.casefold() in wanted:
             before = last_deployment(project.storage, sink.name)
-            if before is not None and is_moved(before, sink):
+            if before is None:
+                continue
+            if continues(before, sink, catalog, load_table(storage, sink.upstream)):
+                before["from"] = sink.upstream
+            if is_moved(before, sink):
                 found[sink.name] = _changed_sink(sink, before)
     return found
 
