@@ -78,6 +78,7 @@ def problems(session: Session) -> list[str]:
     return [problem.file for table in found for problem in table.problems]
 
 
+@pytest.mark.runner("inprocess", "spark")
 def test_E1_a_view_that_is_renamed_keeps_its_results_and_its_sinks_continue(
     workbench: Workbench, begun: Session
 ) -> None:
@@ -135,6 +136,7 @@ def test_R2_a_rename_that_is_killed_anywhere_is_completed(new_workbench: Any) ->
         number += 1
 
 
+@pytest.mark.runner("inprocess", "spark")
 def test_E2_a_later_view_of_the_old_name_has_files_of_its_own(workbench: Workbench, begun: Session) -> None:
     session = opened(workbench, "new RENAMED FROM old")
     session.run()
@@ -244,3 +246,79 @@ def test_E9_a_backup_has_the_files_of_a_renamed_view(
     done = back_up(session.project, tmp_path / "copy")
     assert "main.new" in done.tables and "main.old" not in done.tables
     assert list((tmp_path / "copy").rglob("_renamed/main/old.json"))
+
+
+READER = """CREATE MATERIALIZED VIEW daily AS SELECT window_end, sum({of}.x) AS x
+FROM TUMBLE({of}, window_end, INTERVAL '2 hours') GROUP BY window_end EMIT ON WINDOW CLOSE;"""
+PLAIN = "CREATE MATERIALIZED VIEW plain AS SELECT {of}.window_end, {of}.x FROM {of} EMIT ON WINDOW CLOSE;"
+
+
+@pytest.mark.runner("inprocess", "spark")
+def test_E1_what_reads_a_renamed_view_is_not_computed_again(workbench: Workbench) -> None:
+    def readers(of: str) -> dict[str, str]:
+        return {"daily": READER.format(of=of), "plain": PLAIN.format(of=of)}
+
+    session = opened(workbench.with_catalog(SQLITE), "old", **readers("old"))
+    inserted(session, *(f"0{hour}:00" for hour in range(6)))
+    session.run()
+    before = {name: facts(session, name)[0] for name in ("old", "daily", "plain")}
+    assert (values(session, "daily"), len(values(session, "plain"))) == ([1, 2], 4)
+    session = opened(workbench, "new RENAMED FROM old", **readers("new"))
+    plan = changes(session)
+    assert {plan[name].effect for name in ("new", "daily", "plain", "out")} == {"in place", "unchanged"}
+    assert plan["daily"].what == ("what it reads has another name, and the same results",)
+    # A reader alone lets the view have its name first.
+    session.run(["daily"], upstream=False)
+    apply(session)
+    assert {one.effect for one in changes(session).values()} == {"unchanged"}
+    for name in ("new RENAMED FROM old", "new"):
+        session = opened(workbench, name, **readers("new"))
+        inserted(session, "06:00" if "RENAMED" in name else "08:00")
+        session.run()
+    assert values(session, "daily") == [1, 2, 2, 1]
+    assert [values(session, "plain")[-2:], len(values(session, "plain"))] == [[1, 1], 6]
+    assert {name: facts(session, name)[0] for name in ("new", "daily", "plain")} == {
+        "new": before["old"],
+        "daily": before["daily"],
+        "plain": before["plain"],
+    }
+    assert problems(session) == []
+
+
+def test_E1_a_reader_whose_query_has_changed_too_is_a_new_version(workbench: Workbench, begun: Session) -> None:
+    opened(workbench, "old", plain=PLAIN.format(of="old")).run()
+    changed = PLAIN.format(of="new").replace("new.x FROM", "new.x + 1 AS y FROM")
+    session = opened(workbench, "new RENAMED FROM old", plain=changed)
+    assert (changes(session)["new"].effect, changes(session)["plain"].effect) == ("in place", "new version")
+    session.confirm = lambda what: True
+    apply(session)
+    assert values(session, "plain") == [2]
+    assert {one.effect for one in changes(session).values()} == {"unchanged"}
+
+
+def test_E5_a_reader_of_other_results_does_not_follow_a_name(workbench: Workbench, begun: Session) -> None:
+    """What it has read had this name later, and was another view."""
+    opened(workbench, "new RENAMED FROM old").run()
+    again = HOURLY.format(name="old", what="sum(n)")
+    session = opened(workbench, "new", again=again, plain=PLAIN.format(of="old"))
+    session.run()
+    session.confirm = lambda what: True
+    session.forget("old")
+    session = opened(workbench, "new RENAMED FROM old", plain=PLAIN.format(of="new"))
+    assert changes(session)["plain"].effect == "new version"
+    with pytest.raises(TidegateError, match="TG506"):
+        session.run()
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [("v RENAMED FROM V", 39), ("v RENAMED FROM t", 39), ("v RENAMED old", 34), ("v RENAMED FROM", 38)],
+)
+def test_a_former_name_that_makes_no_sense_is_told_where_it_stands(
+    workbench: Workbench, text: str, column: int
+) -> None:
+    with pytest.raises(TidegateError, match="TG204|TG10") as failed:
+        opened(workbench, text)
+    assert failed.value.location is not None
+    assert (failed.value.location.file, failed.value.location.line) == ("assets/v.sql", 1)
+    assert failed.value.location.column == column

@@ -12,6 +12,7 @@ from tidegate.evolve.differences import Evolution, pending
 from tidegate.evolve.kept_versions import spark_type
 from tidegate.evolve.seen_by import first_delivery, readers_see, sinks_see
 from tidegate.evolve.sink_changes import of_new_version
+from tidegate.evolve.stored_rows import held_in
 from tidegate.iceberg.layout import (
     has_gone_back,
     is_as_judged,
@@ -22,7 +23,7 @@ from tidegate.iceberg.layout import (
 from tidegate.ingest.definition import options_of
 from tidegate.plan.columns.as_seen import BEFORE, as_deployed, until_then, with_columns_before
 from tidegate.plan.columns.changes import CHANGES, OPTIONS, ColumnStep, other_columns, with_step
-from tidegate.plan.costs import expected_seconds, rows_so_far
+from tidegate.plan.costs import expected_seconds
 from tidegate.plan.gaps import with_cleaned
 from tidegate.plan.versions import (
     HELD_AT,
@@ -41,7 +42,7 @@ from tidegate.sql.options.in_place import changed_options
 from tidegate.store.metadata import CommittedTable, load_table
 from tidegate.store.positions import continues, deployment, is_moved, last_deployment
 from tidegate.store.status import stored_edge
-from tidegate.views.renaming import in_the_way, refused
+from tidegate.views.renaming import in_the_way, is_to_follow, refused
 
 if TYPE_CHECKING:
     from tidegate.project import Project, Storage
@@ -273,6 +274,8 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     if why is None and stops is not None:
         undone = f"its current version stops at {stops}, where a new one was to take its place, and is continued (E5)"
         return PlannedChange(view.name, "view", "in place", (undone,), 0, 0, readers, command, held_at=stops)
+    if why is None and _follows(planning, view, table):
+        return _renamed(view, "what it reads has another name, and the same results", readers)
     if why is None:
         return PlannedChange(view.name, "view", "unchanged", readers=readers)
     planning.replaced[view.name] = why
@@ -297,18 +300,24 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     )
 
 
+def _follows(planning: _Planning, view: View, stored: CommittedTable) -> bool:
+    """Whether its query differs from that of its results by nothing but new names of what it reads."""
+    return is_to_follow(planning.catalog, view, stored.properties, stored.summary, planning.life)
+
+
 def _of_renamed(
     planning: _Planning, view: View, before: CommittedTable, readers: tuple[str, ...]
 ) -> PlannedChange:
     """Of a view that has another name now: `before`, what is stored under the former one."""
-    why = in_the_way(planning.storage, view, before.properties) or _other(planning, view, before)
-    if why is not None:
-        problem = refused(view, why)
-        return PlannedChange(
-            view.name, "view", "refused", (problem.message,), readers=readers, command=problem.hint
-        )
+    why = in_the_way(planning.storage, view, before.properties, planning.catalog)
+    if (why := why or _other(planning, view, before)) is not None:
+        said = refused(view, why)
+        return PlannedChange(view.name, "view", "refused", (said.message,), readers=readers, command=said.hint)
     planning.tables[view.name] = before
-    what = f'"{view.renamed_from}" is renamed, and keeps its results'
+    return _renamed(view, f'"{view.renamed_from}" is renamed, and keeps its results', readers)
+
+
+def _renamed(view: View, what: str, readers: tuple[str, ...]) -> PlannedChange:
     return PlannedChange(view.name, "view", "in place", (what,), 0, 0, readers, "tidegate run")
 
 
@@ -337,7 +346,7 @@ def _other(planning: _Planning, view: View, stored: CommittedTable) -> str | Non
     properties = stored.properties
     goes_on = planning.as_run and has_gone_back(view, properties)
     before = as_deployed(view, properties, planning.catalog, planning.log) if goes_on else None
-    if before is None and not is_of_view(view, properties):
+    if before is None and not is_of_view(view, properties) and not _follows(planning, view, stored):
         return _QUERY
     view = before or view
     if (other := other_columns(view, properties, planning.changes)) is not None:
@@ -383,23 +392,8 @@ def _readers(planning: _Planning, item: Relation | View) -> tuple[str, ...]:
 
 def _to_read(planning: _Planning, view: View) -> tuple[int | None, int | None]:
     """Rows and bytes of what is in the stored inputs of a view now; None where nothing is stored."""
-    found = [
-        table for item in reads_of(planning.catalog, view) if (table := planning.table(item.name)) is not None
-    ]
-    if not found:
-        return None, None
-    rows = sum(_counting(planning.storage, table) for table in found)
-    return rows, sum(table.held[1] if table.held is not None else 0 for table in found)
-
-
-def _counting(storage: Storage, table: CommittedTable) -> int:
-    """On-time rows of a log, or final rows of a view, that are there: not those that are retired or erased."""
-    from tidegate.iceberg.retire import retired
-    from tidegate.ingest.erased import erased
-
-    rows = rows_so_far(table.summary) - retired(table, storage).on_time - erased(table, storage).on_time
-    # (Of a view only that is known.)
-    return rows if table.held is None else min(rows, table.held[0])
+    tables = [planning.table(item.name) for item in reads_of(planning.catalog, view)]
+    return held_in(planning.storage, [table for table in tables if table is not None])
 
 
 def exit_code(found: Iterable[PlannedChange]) -> int:

@@ -17,7 +17,7 @@ from tidegate.project.owner import OWNER, Owner
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
 from tidegate.sql.dialect.attempts import without_attempts
 from tidegate.sql.dialect.inner_names import unless_taken
-from tidegate.sql.grammar.spelling import alike, plain, plain_before
+from tidegate.sql.grammar.spelling import alike, alike_but_for, plain, plain_before
 from tidegate.store.places import new_place
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.watermark import Expression, TimeKind
@@ -322,6 +322,14 @@ def is_of_view(view: View, properties: Mapping[str, str]) -> bool:
         # The text is not the one that the identity is of.
         return stored == view_identity(view)
     return alike(written, view.definition)
+
+
+def is_of_renamed(view: View, properties: Mapping[str, str], names: Mapping[str, str]) -> bool:
+    """Whether results with these table properties are of the view's definition but for the names of what it reads.
+    `names`: those of now, by those of before (`lineage.renamed_inputs`)."""
+    written = properties.get("tidegate.definition", "")
+    is_of_text = properties.get("tidegate.identity") in (_digest(plain(written)), _digest(plain_before(written)))
+    return bool(names) and is_of_text and alike_but_for(written, view.definition, names)
 
 
 def is_as_judged(relation: Relation, properties: Mapping[str, str], summary: Mapping[str, str]) -> bool:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateWarning
 from tidegate.evolve.differences import pending
-from tidegate.iceberg.layout import is_of_view, relation_identity
+from tidegate.iceberg.layout import is_of_renamed, is_of_view, relation_identity
 from tidegate.plan.columns.as_seen import as_deployed, until_then
 from tidegate.plan.columns.changes import CHANGES, other_columns
+from tidegate.sql.catalog.lineage import renamed_inputs
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.dialect.warnings import warning
 from tidegate.store.metadata import load_table
@@ -68,7 +69,7 @@ def _changed_view(
 ) -> TidegateWarning | None:
     changes = partial(changes_in, storage)
     what = "its results are those of the earlier query"
-    if is_of_view(view, properties):
+    if is_of_view(view, properties) or is_of_renamed(view, properties, renamed_inputs(catalog, view)):
         other = other_columns(view, properties, changes)
         if other is None:
             return None
