@@ -18,6 +18,7 @@ from tidegate.evolve.planning import PlannedChange, planned
 from tidegate.evolve.removed import removed
 from tidegate.maintenance.upkeep import maintain
 from tidegate.project.jobs.maintenance import Policy
+from tidegate.project.owner import OWNER, Owner
 from tidegate.session.apply import apply
 from tidegate.session.session import Session
 from tidegate.store.metadata import load_table
@@ -143,14 +144,16 @@ def test_E2_a_later_view_of_the_old_name_has_files_of_its_own(workbench: Workben
     again = HOURLY.format(name="old", what="sum(n)")
     with pytest.raises(TidegateError, match="TG204") as failed:
         opened(workbench, "new RENAMED FROM old", again=again)
-    assert failed.value.location is not None and failed.value.location.line == 1
+    assert failed.value.location is not None
+    assert failed.value.location.line == 1
     session = opened(workbench, "new", again=again)
     inserted(session, "03:00")
     session.run()
     assert (values(session, "new"), values(session, "old")) == ([1, 1, 1], [5, 5, 5])
     places = [load_table(session.project.storage, name) for name in ("old", "new")]
     folders = [table.location for table in places if table is not None]
-    assert folders[1].endswith("/main/old") and folders[0].startswith(f"{folders[1]}-")
+    assert folders[1].endswith("/main/old")
+    assert folders[0].startswith(f"{folders[1]}-")
     # Neither upkeep of one of them nor its end touches the other one.
     policy, later = Policy(keep_snapshots=0, orphans_after=0), datetime.now(UTC) + timedelta(days=2)
     for name in ("old", "new"):
@@ -177,7 +180,8 @@ def test_E1_what_can_not_be_renamed_is_refused(workbench: Workbench, begun: Sess
         apply(session)
     with pytest.raises(TidegateError, match="TG506") as failed:
         session.run()
-    assert failed.value.location is not None and failed.value.location.column == 26
+    assert failed.value.location is not None
+    assert failed.value.location.column == 26
     assert (facts(session, "old"), facts(session, "new")) == (before, None)
 
 
@@ -187,7 +191,9 @@ def test_E1_a_view_that_is_dropped_and_added_under_another_name_is_told_of_it(
     session = opened(workbench, "new")
     assert changes(session)["new"].effect == "new"
     (gone,) = removed(session.project, session.project.catalog())
-    assert gone.name == "old" and gone.command is not None and "new RENAMED FROM old" in gone.command
+    assert gone.name == "old"
+    assert gone.command is not None
+    assert "new RENAMED FROM old" in gone.command
     assert changes(session)["out"].effect == "refused"  # it has delivered `old`
 
 
@@ -202,11 +208,7 @@ def test_E1_a_folder_has_no_other_name_for_a_table(workbench: Workbench) -> None
     assert values(opened(workbench, "old"), "old") == [1, 1]
 
 
-def test_X3_a_table_of_another_project_is_not_renamed(
-    workbench: Workbench, begun: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tidegate.project.owner import OWNER, Owner
-
+def test_X3_a_table_of_another_project_is_not_renamed(workbench: Workbench, begun: Session) -> None:
     table = begun.tables.open(begun.identifier("old"))
     table.set_properties({OWNER: Owner("another", "local").to_text()})
     session = opened(workbench, "new RENAMED FROM old")
@@ -244,7 +246,8 @@ def test_E9_a_backup_has_the_files_of_a_renamed_view(
     session = opened(workbench, "new RENAMED FROM old")
     session.run()
     done = back_up(session.project, tmp_path / "copy")
-    assert "main.new" in done.tables and "main.old" not in done.tables
+    assert "main.new" in done.tables
+    assert "main.old" not in done.tables
     assert list((tmp_path / "copy").rglob("_renamed/main/old.json"))
 
 
@@ -285,7 +288,9 @@ def test_E1_what_reads_a_renamed_view_is_not_computed_again(workbench: Workbench
     assert problems(session) == []
 
 
-def test_E1_a_reader_whose_query_has_changed_too_is_a_new_version(workbench: Workbench, begun: Session) -> None:
+def test_E1_a_reader_whose_query_has_changed_too_is_a_new_version(
+    workbench: Workbench, begun: Session
+) -> None:
     opened(workbench, "old", plain=PLAIN.format(of="old")).run()
     changed = PLAIN.format(of="new").replace("new.x FROM", "new.x + 1 AS y FROM")
     session = opened(workbench, "new RENAMED FROM old", plain=changed)
@@ -317,7 +322,7 @@ def test_E5_a_reader_of_other_results_does_not_follow_a_name(workbench: Workbenc
 def test_a_former_name_that_makes_no_sense_is_told_where_it_stands(
     workbench: Workbench, text: str, column: int
 ) -> None:
-    with pytest.raises(TidegateError, match="TG204|TG10") as failed:
+    with pytest.raises(TidegateError, match=r"TG204|TG10") as failed:
         opened(workbench, text)
     assert failed.value.location is not None
     assert (failed.value.location.file, failed.value.location.line) == ("assets/v.sql", 1)

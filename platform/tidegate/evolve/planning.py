@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.evolve.differences import Evolution, pending
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 Effect = Literal["unchanged", "new", "in place", "new version", "refused", "removed"]
 _QUERY = "its query has changed"
+_RENAMED = '"{}" is renamed, and keeps its results'
+_SAME = "what it reads has another name, and the same results"
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,7 @@ class _Planning:
 
     def before_rename(self, view: View) -> CommittedTable | None:
         """The results that a view will have by its former name (`RENAMED FROM`), and does not have yet."""
-        former = view.renamed_from
-        return None if former is None or self.table(view.name) is not None else self.table(former)
+        return self.table(view.renamed_from) if view.renamed_from and self.table(view.name) is None else None
 
     def life(self, name: str) -> str | None:
         """Of what is stored now."""
@@ -275,7 +277,7 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
         undone = f"its current version stops at {stops}, where a new one was to take its place, and is continued (E5)"
         return PlannedChange(view.name, "view", "in place", (undone,), 0, 0, readers, command, held_at=stops)
     if why is None and _follows(planning, view, table):
-        return _renamed(view, "what it reads has another name, and the same results", readers)
+        return PlannedChange(view.name, "view", "in place", (_SAME,), 0, 0, readers, "tidegate run")
     if why is None:
         return PlannedChange(view.name, "view", "unchanged", readers=readers)
     planning.replaced[view.name] = why
@@ -310,15 +312,12 @@ def _of_renamed(
 ) -> PlannedChange:
     """Of a view that has another name now: `before`, what is stored under the former one."""
     why = in_the_way(planning.storage, view, before.properties, planning.catalog)
+    one = partial(PlannedChange, view.name, "view", readers=readers)
     if (why := why or _other(planning, view, before)) is not None:
         said = refused(view, why)
-        return PlannedChange(view.name, "view", "refused", (said.message,), readers=readers, command=said.hint)
+        return one("refused", (said.message,), command=said.hint)
     planning.tables[view.name] = before
-    return _renamed(view, f'"{view.renamed_from}" is renamed, and keeps its results', readers)
-
-
-def _renamed(view: View, what: str, readers: tuple[str, ...]) -> PlannedChange:
-    return PlannedChange(view.name, "view", "in place", (what,), 0, 0, readers, "tidegate run")
+    return one("in place", (_RENAMED.format(view.renamed_from),), 0, 0, command="tidegate run")
 
 
 def _past(planning: _Planning, view: View, stored: CommittedTable) -> KeptPast | None:
@@ -392,8 +391,7 @@ def _readers(planning: _Planning, item: Relation | View) -> tuple[str, ...]:
 
 def _to_read(planning: _Planning, view: View) -> tuple[int | None, int | None]:
     """Rows and bytes of what is in the stored inputs of a view now; None where nothing is stored."""
-    tables = [planning.table(item.name) for item in reads_of(planning.catalog, view)]
-    return held_in(planning.storage, [table for table in tables if table is not None])
+    return held_in(planning.storage, [planning.table(item.name) for item in reads_of(planning.catalog, view)])
 
 
 def exit_code(found: Iterable[PlannedChange]) -> int:

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from tidegate.store.metadata import CommittedTable
 
 
-def held_in(storage: Storage, tables: Sequence[CommittedTable]) -> tuple[int | None, int | None]:
-    """Rows and bytes of tables that a view reads; None where there are none."""
+def held_in(storage: Storage, found: Sequence[CommittedTable | None]) -> tuple[int | None, int | None]:
+    """Rows and bytes of the tables that a view reads, as far as they are there; None where none is."""
+    tables = [table for table in found if table is not None]
     if not tables:
         return None, None
     rows = sum(_counting(storage, table) for table in tables)

@@ -85,8 +85,8 @@ _SPARK_TIME_TYPES = {
 
 @dataclass(frozen=True)
 class NewTable:
-    """A table to be made: (name, Spark type) of its `columns`, its partition fields in SQL, its table properties, and its
-    folder, where the catalog is not to choose it."""
+    """A table to be made: (name, Spark type) of its `columns`, its partition fields in SQL, its table properties, and
+    the URI of its folder; None: the catalog chooses it."""
 
     identifier: str
     columns: tuple[tuple[str, str], ...]
@@ -105,7 +105,8 @@ class NewTable:
         settings = ", ".join(f"'{k}' = {string(v)}" for k, v in self.properties.items())
         by = f"PARTITIONED BY ({', '.join(self.partitions)}) " if self.partitions else ""
         place = "" if self.location is None else f"LOCATION {string(self.location)} "
-        return f"CREATE TABLE IF NOT EXISTS {self.identifier} ({fields}) USING iceberg {by}{place}TBLPROPERTIES ({settings})"
+        made = f"CREATE TABLE IF NOT EXISTS {self.identifier} ({fields}) USING iceberg"
+        return f"{made} {by}{place}TBLPROPERTIES ({settings})"
 
 
 def placed(table: NewTable, storage: Storage) -> NewTable:
@@ -327,8 +328,8 @@ def is_of_view(view: View, properties: Mapping[str, str]) -> bool:
 def is_of_renamed(view: View, properties: Mapping[str, str], names: Mapping[str, str]) -> bool:
     """Whether results with these table properties are of the view's definition but for the names of what it reads.
     `names`: those of now, by those of before (`lineage.renamed_inputs`)."""
-    written = properties.get("tidegate.definition", "")
-    is_of_text = properties.get("tidegate.identity") in (_digest(plain(written)), _digest(plain_before(written)))
+    stored, written = properties.get("tidegate.identity"), properties.get("tidegate.definition", "")
+    is_of_text = stored in (_digest(plain(written)), _digest(plain_before(written)))
     return bool(names) and is_of_text and alike_but_for(written, view.definition, names)
 
 

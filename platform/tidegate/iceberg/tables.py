@@ -231,8 +231,8 @@ class Tables(Protocol):
         """Remove a table with its files, if it is there."""
 
     def rename_table(self, identifier: str, name: str) -> None:
-        """Let a table have another name in its namespace, in one step; its files stay where they are. Raises TG502 if it
-        is not there, or a table of that name is."""
+        """Let a table have another name in its namespace, in one step; its files stay where they are. Raises TG502 if
+        it is not there, or a table of that name is."""
 
     def make_version(self, table: NewTable, of: str, number: int, start: VersionStart | None = None) -> None:
         """Make the table of version `number` of the table `of`, unless it is there: its files are in the other one's

@@ -99,7 +99,9 @@ class _Move:
         """Tables that were moved, and have commits or another name in the new catalog."""
         known = sqlite_catalog.locations(self.file, self.namespace).items()
         names = {name for name, where in known if not self._is_of_folder(name, where)}
-        names |= {one.stem for one in (self.folder.parent / record(self.namespace, "*")).parent.glob("*.json")}
+        names |= {
+            one.stem for one in (self.folder.parent / record(self.namespace, "*")).parent.glob("*.json")
+        }
         return sorted(name for name in names if current_file(self.folder / name / "metadata"))
 
     def register(self, name: str, metadata: str) -> bool:

@@ -1,8 +1,8 @@
 """Folders of tables that have another name now.
 
 A renamed table stays in its folder, which has its former name. So whatever is given this name later gets a folder of
-its own: upkeep and DROP remove what they find in the folder of a table. The record stays for ever, since a catalog would
-put a new table into that folder at any time.
+its own: upkeep and DROP remove what they find in the folder of a table. The record stays for ever, since a catalog
+would put a new table into that folder at any time.
 """
 
 from __future__ import annotations

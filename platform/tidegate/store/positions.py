@@ -163,9 +163,7 @@ def is_moved(before: Mapping[str, str], sink: Sink) -> bool:
     return any(before[key] != now[key] for key in ("from", "connector", "place"))
 
 
-def continues(
-    before: Mapping[str, str], sink: Sink, catalog: Catalog, table: CommittedTable | None
-) -> bool:
+def continues(before: Mapping[str, str], sink: Sink, catalog: Catalog, table: CommittedTable | None) -> bool:
     """Whether what a sink has delivered by its `deployment` of before is what it delivers now, under the former name
     of a view. `table`: of what it delivers now."""
     upstream = catalog.find(sink.upstream)

@@ -58,8 +58,8 @@ def take_over(context: Context, view: View) -> None:
 
 
 def follow(context: Context, view: View) -> None:
-    """Let what is stored of a view say what it reads by the names of now, if its query differs by nothing else; hold its
-    lease. Raises TG502 if somebody commits meanwhile, and as `take_over` for what it reads."""
+    """Let what is stored of a view say what it reads by the names of now, if its query differs by nothing else; hold
+    its lease. Raises TG502 if somebody commits meanwhile, and as `take_over` for what it reads."""
     names = renamed_inputs(context.catalog, view)
     if not names or context.stored(view.name) is None:
         return
@@ -98,8 +98,8 @@ def is_to_follow(
     summary: Mapping[str, str],
     life: Callable[[str], str | None],
 ) -> bool:
-    """Whether `follow` will do this. `stored`, `summary`: what the view's table and its last commit say; `life`: of what
-    is stored, by the names of now."""
+    """Whether `follow` will do this. `stored`, `summary`: what the view's table and its last commit say; `life`: of
+    what is stored, by the names of now."""
     names = renamed_inputs(catalog, view)
     if not names or is_of_view(view, stored) or not is_of_renamed(view, stored, names):
         return False

@@ -228,7 +228,9 @@ class SqliteCatalog(FolderCatalog):
             sqlite_catalog.forget(self._file, *identifier, found)
 
     def rename(self, identifier: tuple[str, ...], name: str) -> bool:
-        question = "UPDATE OR IGNORE iceberg_tables SET table_name = ? WHERE table_namespace = ? AND table_name = ?"
+        question = (
+            "UPDATE OR IGNORE iceberg_tables SET table_name = ? WHERE table_namespace = ? AND table_name = ?"
+        )
         with contextlib.closing(sqlite3.connect(self._file)) as database, database:
             return database.execute(question, (name, *identifier)).rowcount > 0
 

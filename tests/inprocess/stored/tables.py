@@ -75,8 +75,8 @@ class InProcessTables:
         fields = [partition_field(schema, number, part) for number, part in enumerate(parts)]
         # Rows are deleted by files that are written anew, for which the format needs nothing of its third version.
         facts = {k: v for k, v in table.properties.items() if k != "format-version"} | OWN
-        spec, place = PartitionSpec(*fields), table.location
-        self.catalog.make(_parts(table.identifier), schema, spec, facts, location=place)
+        name, spec = _parts(table.identifier), PartitionSpec(*fields)
+        self.catalog.make(name, schema, spec, facts, location=table.location)
 
     def add_stored_column(self, identifier: str, column: str, kind: str) -> None:
         path = tuple(re.findall(r"`([^`]+)`|([^.`]+)", column))
@@ -96,8 +96,7 @@ class InProcessTables:
         wanted = schema_in(self.spark, table.columns)
         make_version(self.catalog, table, (_parts(table.identifier), _parts(of)), wanted, number, start)
 
-    def end_version(self, identifier: str) -> None:
-        self.catalog.remove(_parts(identifier))
+    end_version = drop_table
 
     def rows(self, identifier: str, snapshot: int | None = None, with_file: bool = False) -> DataFrame:
         table = self.catalog.open(_parts(identifier))
