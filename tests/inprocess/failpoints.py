@@ -17,7 +17,7 @@ from tidegate.maintenance.erasing import ErasingFile
 from tidegate.sinks.filesystem import FilesystemSink
 from tidegate.sinks.statefile import StateFile
 from tidegate.tasks.memories import MemoryFiles
-from tidegate.views import renaming
+from tidegate.views.versions import renaming
 
 POINTS: tuple[tuple[Any, str], ...] = (
     (InProcessTables, "create_table"),

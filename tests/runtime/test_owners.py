@@ -81,7 +81,7 @@ GUARDS = {
     "iceberg/tables.py:SparkTables.drop_table": LEASE,
     "iceberg/tables.py:SparkTables.rename_table": LEASE,
     "store/places.py:leave": LEASE,
-    "views/renaming.py:take_over": LEASE,
+    "views/versions/renaming.py:take_over": LEASE,
     "iceberg/tables.py:with_columns": LEASE,
     "iceberg/tables.py:SparkTables.end_version": LEASE,
     "iceberg/versions/swap.py:SwapCommit.commit": TABLE,

@@ -43,7 +43,7 @@ from tidegate.sql.options.in_place import changed_options
 from tidegate.store.metadata import CommittedTable, load_table
 from tidegate.store.positions import continues, deployment, is_moved, last_deployment
 from tidegate.store.status import stored_edge
-from tidegate.views.renaming import in_the_way, is_to_follow, refused
+from tidegate.views.versions.renaming import in_the_way, is_to_follow, refused
 
 if TYPE_CHECKING:
     from tidegate.project import Project, Storage

@@ -75,8 +75,7 @@ class InProcessTables:
         fields = [partition_field(schema, number, part) for number, part in enumerate(parts)]
         # Rows are deleted by files that are written anew, for which the format needs nothing of its third version.
         facts = {k: v for k, v in table.properties.items() if k != "format-version"} | OWN
-        name, spec = _parts(table.identifier), PartitionSpec(*fields)
-        self.catalog.make(name, schema, spec, facts, location=table.location)
+        self.catalog.make(_parts(table.identifier), schema, PartitionSpec(*fields), facts, False, table.location)
 
     def add_stored_column(self, identifier: str, column: str, kind: str) -> None:
         path = tuple(re.findall(r"`([^`]+)`|([^.`]+)", column))

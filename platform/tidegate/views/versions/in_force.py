@@ -22,7 +22,7 @@ from tidegate.sql.catalog.objects import View
 from tidegate.sql.grammar.spelling import alike
 from tidegate.store.writers import is_replaced
 from tidegate.views.definition import as_stored, is_of_results, same_view
-from tidegate.views.renaming import follow, take_over
+from tidegate.views.versions.renaming import follow, take_over
 from tidegate.views.view_table import ViewTable
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_renamed, is_of_view, view_identity
 from tidegate.iceberg.table_change import TableChange
 from tidegate.plan.columns.changes import SEEN
-from tidegate.plan.versions import LIFE_OF_INPUT
+from tidegate.plan.versions import LIFE_OF_INPUT, next_of
 from tidegate.sql.catalog.lineage import renamed_inputs
 from tidegate.sql.catalog.objects import View
 from tidegate.store.places import FORMER, former_names, leave
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
 
 #: Part of a view's lease: of whoever builds its next version.
-_NEXT = "$next"
+_NEXT = next_of("")
 
 
 def take_over(context: Context, view: View) -> None:
