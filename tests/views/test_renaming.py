@@ -16,6 +16,7 @@ from tidegate.audit.stored_files import verify_all
 from tidegate.errors import TidegateError
 from tidegate.evolve.planning import PlannedChange, planned
 from tidegate.evolve.removed import removed
+from tidegate.maintenance.erase import erase
 from tidegate.maintenance.upkeep import maintain
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.project.owner import OWNER, Owner
@@ -312,6 +313,18 @@ def test_E5_a_reader_of_other_results_does_not_follow_a_name(workbench: Workbenc
     session = opened(workbench, "new RENAMED FROM old", plain=PLAIN.format(of="new"))
     assert changes(session)["plain"].effect == "new version"
     with pytest.raises(TidegateError, match="TG506"):
+        session.run()
+
+
+def test_E9_an_erasure_knows_who_has_read_a_view_by_its_former_name(
+    workbench: Workbench, begun: Session
+) -> None:
+    opened(workbench, "old", plain=PLAIN.format(of="old")).run()
+    session = opened(workbench, "new RENAMED FROM old", s="", plain="")
+    # Before the rename it is a table that no file defines, and afterwards its reader still is.
+    for left in ("old: a stored table", "plain: a stored table"):
+        with pytest.raises(TidegateError, match=rf"(?s)TG571.*{left}"):
+            erase(session, "t", "shop = 'a'", keep_aggregates=True)
         session.run()
 
 

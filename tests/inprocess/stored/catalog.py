@@ -31,6 +31,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 
 from tests.inprocess.stored.avro import work_out_once
 from tests.inprocess.stored.files import stored
+from tidegate.iceberg.attempt import overtaken
 from tidegate.store import sqlite_catalog
 
 _HINT = "version-hint.text"
@@ -162,8 +163,8 @@ class FolderCatalog(NoopCatalog):
         """With all of its files, if it is there."""
         shutil.rmtree(self.folder(identifier), ignore_errors=True)
 
-    def rename(self, identifier: tuple[str, ...], name: str) -> bool:
-        """Give a table another name, in one step. False if it is not there, or one of this name is."""
+    def rename(self, identifier: tuple[str, ...], name: str) -> None:
+        """Give a table another name, in one step. Raises TG502 if it is not there, or one of this name is."""
         raise NotImplementedError("a folder says by its name which table it has")
 
     def listed(self, folder: str) -> list[pafs.FileInfo]:
@@ -227,12 +228,12 @@ class SqliteCatalog(FolderCatalog):
             super().remove(identifier)
             sqlite_catalog.forget(self._file, *identifier, found)
 
-    def rename(self, identifier: tuple[str, ...], name: str) -> bool:
-        question = (
-            "UPDATE OR IGNORE iceberg_tables SET table_name = ? WHERE table_namespace = ? AND table_name = ?"
-        )
+    def rename(self, identifier: tuple[str, ...], name: str) -> None:
+        where = "WHERE table_namespace = ? AND table_name = ?"
         with contextlib.closing(sqlite3.connect(self._file)) as database, database:
-            return database.execute(question, (name, *identifier)).rowcount > 0
+            question = f"UPDATE OR IGNORE iceberg_tables SET table_name = ? {where}"
+            if not database.execute(question, (name, *identifier)).rowcount:
+                raise overtaken(".".join(identifier))
 
     def _found(self, identifier: tuple[str, ...]) -> str | None:
         return sqlite_catalog.location(self._file, *identifier)

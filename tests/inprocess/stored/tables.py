@@ -75,7 +75,8 @@ class InProcessTables:
         fields = [partition_field(schema, number, part) for number, part in enumerate(parts)]
         # Rows are deleted by files that are written anew, for which the format needs nothing of its third version.
         facts = {k: v for k, v in table.properties.items() if k != "format-version"} | OWN
-        self.catalog.make(_parts(table.identifier), schema, PartitionSpec(*fields), facts, False, table.location)
+        shape = schema, PartitionSpec(*fields), facts
+        self.catalog.make(_parts(table.identifier), *shape, location=table.location)
 
     def add_stored_column(self, identifier: str, column: str, kind: str) -> None:
         path = tuple(re.findall(r"`([^`]+)`|([^.`]+)", column))
@@ -88,8 +89,7 @@ class InProcessTables:
         self.catalog.remove(_parts(identifier))
 
     def rename_table(self, identifier: str, name: str) -> None:
-        if not self.catalog.rename(_parts(identifier), name):
-            raise overtaken(identifier)
+        self.catalog.rename(_parts(identifier), name)
 
     def make_version(self, table: NewTable, of: str, number: int, start: VersionStart | None = None) -> None:
         wanted = schema_in(self.spark, table.columns)
