@@ -39,6 +39,7 @@ def removed(project: Project, catalog: Catalog) -> list[PlannedChange]:
         )
         definition = table.properties.get("tidegate.definition") or ""
         same = [view.name for view in catalog.views if alike(view.definition, definition)]
+        same = [one for one in same if load_table(storage, one) is None]
         if same:
             command = (
                 f"if it has another name now, write CREATE MATERIALIZED VIEW {same[0]} RENAMED FROM {name} AS …, "

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Part of a view's lease: of whoever builds its next version.
 _NEXT = next_of("")
+_FOLDER = "a catalog that is a folder can't rename a table"
+_GATE = "it reads WATERMARK(…), whose rows are stored under its name"
 
 
 def take_over(context: Context, view: View) -> None:
@@ -129,9 +131,9 @@ def in_the_way(storage: Storage, view: View, stored: Mapping[str, str], catalog:
     """Why results that are stored under a view's former name can't get its present one, in words; None if they can.
     `stored`: what their table says."""
     if storage.has_folder_catalog:
-        return "a catalog that is a folder can't rename a table"
+        return _FOLDER
     if view.gates:
-        return "it reads WATERMARK(…), whose rows are stored under its name"
+        return _GATE
     names = renamed_inputs(catalog, view)
     if not is_of_view(view, stored) and not is_of_renamed(view, stored, names):
         return "its query has changed, too"
@@ -139,21 +141,16 @@ def in_the_way(storage: Storage, view: View, stored: Mapping[str, str], catalog:
 
 
 def refused(view: View, why: str) -> TidegateError:
-    """TG506, or TG607 for a catalog that can't do it."""
-    before = view.renamed_from
-    if "folder" in why:
-        return TidegateError(
-            "TG607",
-            f'"{before}" can\'t be renamed to "{view.name}": {why}',
-            hint=f"tidegate catalog migrate moves the catalog into a file of SQLite; or leave out RENAMED FROM: "
-            f'"{view.name}" is then computed from the log',
-            location=view.location,
-        )
+    """TG506, or TG607 for a catalog that can't do it. `why`: also what `in_the_way` has not looked at."""
+    first = "rename it with the query that it had, run, and change the query then"
+    first = {
+        _FOLDER: "tidegate catalog migrate moves the catalog into a file of SQLite",
+        _GATE: f'keep "{view.renamed_from}"',
+    }.get(why, first)
     return TidegateError(
-        "TG506",
-        f'"{before}" can\'t be renamed to "{view.name}": {why}',
-        hint=f"rename it with the query that it had, run, and change the query then; or leave out RENAMED FROM: "
-        f'"{view.name}" is then computed from the log',
+        "TG607" if why == _FOLDER else "TG506",
+        f'"{view.renamed_from}" can\'t be renamed to "{view.name}": {why}',
+        hint=f'{first}; or leave out RENAMED FROM: "{view.name}" is then computed from the log',
         location=view.location,
     )
 
