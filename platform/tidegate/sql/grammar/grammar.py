@@ -171,6 +171,8 @@ def _create(
     before = None
     if cursor.word() == "RENAMED":
         cursor.expect("RENAMED", "FROM", clause="RENAMED FROM old_name")
+        if cursor.word() == "AS":
+            cursor.fail("expected the name that the view had before")
         before = cursor.name("the name that the view had before")
     cursor.expect("AS", clause="CREATE MATERIALIZED VIEW name AS SELECT …")
     emit = _take_emit(cursor)
