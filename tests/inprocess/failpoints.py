@@ -17,9 +17,11 @@ from tidegate.maintenance.erasing import ErasingFile
 from tidegate.sinks.filesystem import FilesystemSink
 from tidegate.sinks.statefile import StateFile
 from tidegate.tasks.memories import MemoryFiles
+from tidegate.views.versions import renaming
 
 POINTS: tuple[tuple[Any, str], ...] = (
     (InProcessTables, "create_table"),
+    (InProcessTables, "rename_table"),
     (InProcessTables, "make_version"),
     (InProcessTables, "end_version"),
     (InProcessTables, "drop_table"),
@@ -43,6 +45,7 @@ POINTS: tuple[tuple[Any, str], ...] = (
     (ErasingFile, "remove"),
     (PlanInbox, "write"),
     (PlanInbox, "forget"),
+    (renaming, "leave"),
     (StateFile, "write"),
     (StateFile, "remove"),
     (FilesystemSink, "_finish"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.inprocess.definitions import analysed_once
-from tests.inprocess.stored.catalog import FolderCatalog
+from tests.inprocess.stored.catalog import FolderCatalog, SqliteCatalog
 from tests.inprocess.stored.tables import InProcessTables
 from tests.inprocess.topics import InProcessTopics
 from tidegate.project import Project
@@ -56,5 +56,7 @@ def session_on(project: Project) -> Session:
     warehouse = project.storage.local_warehouse
     assert warehouse is not None
     spark = new_spark()
-    tables = InProcessTables(spark, FolderCatalog(warehouse))
+    file = project.storage.sqlite
+    catalog = FolderCatalog(warehouse) if file is None else SqliteCatalog(warehouse, file)
+    tables = InProcessTables(spark, catalog)
     return Session(project, Runner(tables, InProcessTopics(spark)))

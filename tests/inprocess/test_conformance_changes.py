@@ -1,21 +1,24 @@
-"""Other columns of a stored table, from Iceberg's Java and from the tests' own implementation of the port
-(`tidegate/iceberg/table_change.py`)."""
+"""Other columns of a stored table, and another name, from Iceberg's Java and from the tests' own implementation of the
+port (`tidegate/iceberg/table_change.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.inprocess.test_conformance import EPOCH, added, made, session, shown
+from tests.inprocess.test_conformance import EPOCH, added, made, session, shown, written
 from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import NewTable
 from tidegate.iceberg.table_change import TableChange
 from tidegate.iceberg.tables import with_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tests.conftest import Workbench
     from tidegate.session.session import Session
     from tidegate.tasks.writer import WriteTarget
 
@@ -96,3 +99,49 @@ def test_R2_no_file_is_written_for_a_table_that_does_not_show_an_added_column(se
     with pytest.raises(TidegateError) as caught:
         with_columns(session.tables, table, lambda: before, lambda schema: [("once", "bigint")])
     assert (caught.value.code, "once" in session.tables.rows(identifier).columns) == ("TG502", True)
+
+
+@pytest.fixture
+def on_sqlite(workbench: Workbench) -> Session:
+    """With a catalog that is no folder."""
+    catalog = {"type": "jdbc", "uri": "jdbc:sqlite:.tidegate/warehouse/catalog.db"}
+    opened = workbench.with_catalog(catalog).session()
+    opened.execute("CREATE TABLE exists_only_for_its_namespace (ts TIMESTAMP) APPEND ONLY")
+    opened.execute("INSERT INTO exists_only_for_its_namespace VALUES ('2026-01-01')")
+    return opened
+
+
+def test_a_renamed_table_is_the_same_table_in_the_same_place(on_sqlite: Session) -> None:
+    identifier, other = made(on_sqlite), on_sqlite.identifier("Other$x")
+    table = on_sqlite.tables.open(identifier)
+    files, target = written(on_sqlite, table, [(1, "a", False)])
+    table.append(files, target, {"tidegate.tick": "1"}, table.current())
+    known = table.current(), table.uuid, table.location
+    on_sqlite.tables.rename_table(identifier, "Other$x")
+    assert not on_sqlite.tables.exists(identifier)
+    again = on_sqlite.tables.open(other)
+    assert (again.current(), again.uuid, again.location) == known
+    assert [row["id"] for row in on_sqlite.tables.rows(other).collect()] == [1]
+    files, target = written(on_sqlite, again, [(2, "b", False)])
+    again.append(files, target, {"tidegate.tick": "2"}, again.current())
+    assert sorted(row["id"] for row in on_sqlite.tables.rows(other).collect()) == [1, 2]
+
+
+def test_a_name_that_is_taken_and_a_table_that_is_gone_are_refused(on_sqlite: Session) -> None:
+    one, other = made(on_sqlite), made(on_sqlite, "u")
+    with pytest.raises(TidegateError, match="TG502"):
+        on_sqlite.tables.rename_table(one, "u")
+    assert on_sqlite.tables.open(one).uuid != on_sqlite.tables.open(other).uuid
+    on_sqlite.tables.drop_table(one)
+    with pytest.raises(TidegateError, match="TG502"):
+        on_sqlite.tables.rename_table(one, "v")
+
+
+def test_a_table_may_have_a_folder_that_has_not_its_name(on_sqlite: Session) -> None:
+    place = on_sqlite.tables.open(made(on_sqlite)).location + "-aside"
+    identifier = on_sqlite.identifier("w")
+    new = NewTable(identifier, (("id", "bigint"),), (), {"format-version": "2"})
+    on_sqlite.tables.create_table(replace(new, location=place))
+    assert on_sqlite.tables.open(identifier).location == place
+    on_sqlite.tables.drop_table(identifier)
+    assert not on_sqlite.tables.exists(identifier)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.evolve.test_apply_at import T, Waited, waiting
-from tests.views.test_version_lives import inserted, opened, values
+from tests.views.test_version_lives import CLOSE, HOURS, inserted, opened, values
 from tests.views.test_versions import TABLE
 from tidegate.errors import TidegateError
 from tidegate.evolve import beside_live
@@ -45,11 +45,13 @@ class Live:
         self._workbench, self.asked, self.failed = workbench, 0, list[MemberFailed]()
         self.group = LiveGroup(workbench.session())
         state = workbench.root / ".tidegate"
-        # (With what they only read.)
-        groups = find_groups(self.group.context.catalog)
-        self._names = tuple(name for group in groups for name in group.members)
+        self._names = self._members()
         self._file = LiveRecordFile(state, "local", LiveRecord(time.time(), time.time(), self._names))
         self._before = signal.signal(signal.SIGUSR1, lambda *_: self.reload())
+
+    def _members(self) -> tuple[str, ...]:
+        """With what they only read."""
+        return tuple(name for group in find_groups(self.group.context.catalog) for name in group.members)
 
     def reload(self) -> None:
         self.asked += 1
@@ -57,9 +59,10 @@ class Live:
         try:
             require_in_place(session.project, session.catalog, self._names)
             self.group = LiveGroup(session)
+            self._names = self._members()
         except TidegateError as error:
             refused = RefusedDefinitions(looked_at, error.to_dict())
-        self._file.change(looked_at=looked_at, refused=refused)
+        self._file.change(looked_at=looked_at, refused=refused, members=self._names)
 
     def tick(self) -> None:
         self.failed.clear()
@@ -112,6 +115,23 @@ def test_E6_a_sink_is_changed_before_the_version_that_it_delivers_is_swapped(
     assert (running.failed, delivered(workbench.root)) == ([], before)
     inserted(new, "03:10")
     running.tick()
+    assert len(delivered(workbench.root)) == len(before) + 1
+
+
+def test_E1_live_mode_gives_a_view_that_it_writes_its_new_name(
+    workbench: Workbench, live: list[Live]
+) -> None:
+    workbench.with_catalog({"type": "jdbc", "uri": "jdbc:sqlite:.tidegate/warehouse/catalog.db"})
+    running = started(workbench, live)
+    before = delivered(workbench.root)
+    view = HOURS.format(what="count(*)", emit=CLOSE).replace("VIEW v AS", "VIEW w RENAMED FROM v AS")
+    workbench.assets(v=view, out=SINK.format("replay").replace("FROM v", "FROM w"))
+    new = workbench.session()
+    done = applied(new)
+    assert (running.asked, done.runs, done.rebuilt) == (1, [], [])
+    inserted(new, "03:10")
+    running.tick()
+    assert (running.failed, values(new, "w"), new.stored("v")) == ([], [1, 1, 1], None)
     assert len(delivered(workbench.root)) == len(before) + 1
 
 

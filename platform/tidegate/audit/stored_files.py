@@ -78,7 +78,7 @@ def verify_all(storage: Storage, owner: Owner) -> Iterator[VerifiedTable]:
     whose newest metadata can't be read, or that the catalog does not have, is a problem, too: a copy may have the
     catalog of another moment. Raises TG620 if the catalog does not answer, TG624 as `verify`."""
     namespace = storage.settings.namespace
-    names = table_names(storage, namespace)
+    names, places = table_names(storage, namespace), set[str]()
     for name in names:
         try:
             table = load_table(storage, name)
@@ -89,13 +89,15 @@ def verify_all(storage: Storage, owner: Owner) -> Iterator[VerifiedTable]:
             found.add(FileProblem("the newest metadata", error.message))
             yield found
             continue
+        # (One that was renamed is in the folder of its former name.)
+        places |= set() if table is None else {table.location.rstrip("/").rpartition("/")[2]}
         if table is not None and _is_of(table, owner):
             yield verify(storage, table)
     if storage.sqlite is None or storage.local_warehouse is None:
         return
     folders = sorted((storage.local_warehouse / namespace).glob("*/metadata"))
     # (Read again: a table may have been made meanwhile. DROP removes the whole folder.)
-    names = [*names, *table_names(storage, namespace)]
+    names = [*names, *places, *table_names(storage, namespace)]
     for metadata in folders:
         if metadata.parent.name not in names and any(metadata.glob("*.metadata.json*")):
             found = VerifiedTable(metadata.parent.name)

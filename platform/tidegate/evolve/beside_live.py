@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError, text_of
 from tidegate.evolve.planning import PlannedChange, planned
 from tidegate.iceberg.layout import relation_identity
-from tidegate.sql.catalog.objects import Relation
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.store.metadata import load_table
 from tidegate.store.writers import (
     REPLACING,
@@ -111,9 +111,11 @@ def left_by_live(
     by the definition that live mode goes by. Where it writes a log that changes, that is waited for. `run`: makes
     changes of logs that live mode only reads. Raises TG709 if it refuses the definitions, TG710 if it does not
     answer."""
-    live = [
-        one for one in _running(context) if is_here(one) and any(_has(one, change.name) for change in changes)
-    ]
+    names = [change.name for change in changes]
+    found = [context.catalog.find(name) for name in names]
+    # (It has a view that is renamed by its former name until then.)
+    names += [one.renamed_from for one in found if isinstance(one, View) and one.renamed_from is not None]
+    live = [one for one in _running(context) if is_here(one) and any(_has(one, name) for name in names)]
     if not live:
         return list(changes)
     logs = [one for one in changes if one.effect == "in place" and one.kind not in ("view", "sink")]

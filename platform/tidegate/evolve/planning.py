@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.evolve.differences import Evolution, pending
 from tidegate.evolve.kept_versions import spark_type
 from tidegate.evolve.seen_by import first_delivery, readers_see, sinks_see
 from tidegate.evolve.sink_changes import of_new_version
+from tidegate.evolve.stored_rows import held_in
 from tidegate.iceberg.layout import (
     has_gone_back,
     is_as_judged,
@@ -22,7 +24,7 @@ from tidegate.iceberg.layout import (
 from tidegate.ingest.definition import options_of
 from tidegate.plan.columns.as_seen import BEFORE, as_deployed, until_then, with_columns_before
 from tidegate.plan.columns.changes import CHANGES, OPTIONS, ColumnStep, other_columns, with_step
-from tidegate.plan.costs import expected_seconds, rows_so_far
+from tidegate.plan.costs import expected_seconds
 from tidegate.plan.gaps import with_cleaned
 from tidegate.plan.versions import (
     HELD_AT,
@@ -39,8 +41,9 @@ from tidegate.sql.catalog.lineage import readers_of, reads_of, sources_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.options.in_place import changed_options
 from tidegate.store.metadata import CommittedTable, load_table
-from tidegate.store.positions import deployment, is_moved, last_deployment
+from tidegate.store.positions import continues, deployment, is_moved, last_deployment
 from tidegate.store.status import stored_edge
+from tidegate.views.versions.renaming import in_the_way, is_to_follow, refused
 
 if TYPE_CHECKING:
     from tidegate.project import Project, Storage
@@ -49,6 +52,8 @@ if TYPE_CHECKING:
 
 Effect = Literal["unchanged", "new", "in place", "new version", "refused", "removed"]
 _QUERY = "its query has changed"
+_RENAMED = '"{}" is renamed, and keeps its results'
+_SAME = "what it reads has another name, and the same results"
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,10 @@ class _Planning:
         if name not in self.tables:
             self.tables[name] = load_table(self.storage, name)
         return self.tables[name]
+
+    def before_rename(self, view: View) -> CommittedTable | None:
+        """The results that a view will have by its former name (`RENAMED FROM`), and does not have yet."""
+        return self.table(view.renamed_from) if view.renamed_from and self.table(view.name) is None else None
 
     def life(self, name: str) -> str | None:
         """Of what is stored now."""
@@ -255,6 +264,8 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     table, readers = planning.table(view.name), _readers(planning, view)
     if planning.storage.is_lent(view.name):
         return PlannedChange(view.name, "view", "unchanged", readers=readers)
+    if (before := planning.before_rename(view)) is not None:
+        return _of_renamed(planning, view, before, readers)
     rows, size = _to_read(planning, view)
     seconds = expected_seconds((one.summary for one in table.commits), rows) if table and rows else None
     if table is None or "tidegate.identity" not in table.properties:
@@ -265,6 +276,8 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     if why is None and stops is not None:
         undone = f"its current version stops at {stops}, where a new one was to take its place, and is continued (E5)"
         return PlannedChange(view.name, "view", "in place", (undone,), 0, 0, readers, command, held_at=stops)
+    if why is None and _follows(planning, view, table):
+        return PlannedChange(view.name, "view", "in place", (_SAME,), 0, 0, readers, "tidegate run")
     if why is None:
         return PlannedChange(view.name, "view", "unchanged", readers=readers)
     planning.replaced[view.name] = why
@@ -287,6 +300,24 @@ def _of_view(planning: _Planning, view: View) -> PlannedChange:
     return PlannedChange(
         view.name, "view", "new version", tuple(what), rows, size, readers, command, valid, stops, seconds
     )
+
+
+def _follows(planning: _Planning, view: View, stored: CommittedTable) -> bool:
+    """Whether its query differs from that of its results by nothing but new names of what it reads."""
+    return is_to_follow(planning.catalog, view, stored.properties, stored.summary, planning.life)
+
+
+def _of_renamed(
+    planning: _Planning, view: View, before: CommittedTable, readers: tuple[str, ...]
+) -> PlannedChange:
+    """Of a view that has another name now: `before`, what is stored under the former one."""
+    why = in_the_way(planning.storage, view, before.properties, planning.catalog)
+    one = partial(PlannedChange, view.name, "view", readers=readers)
+    if (why := why or _other(planning, view, before)) is not None:
+        said = refused(view, why)
+        return one("refused", (said.message,), command=said.hint)
+    planning.tables[view.name] = before
+    return one("in place", (_RENAMED.format(view.renamed_from),), 0, 0, command="tidegate run")
 
 
 def _past(planning: _Planning, view: View, stored: CommittedTable) -> KeptPast | None:
@@ -314,7 +345,7 @@ def _other(planning: _Planning, view: View, stored: CommittedTable) -> str | Non
     properties = stored.properties
     goes_on = planning.as_run and has_gone_back(view, properties)
     before = as_deployed(view, properties, planning.catalog, planning.log) if goes_on else None
-    if before is None and not is_of_view(view, properties):
+    if before is None and not is_of_view(view, properties) and not _follows(planning, view, stored):
         return _QUERY
     view = before or view
     if (other := other_columns(view, properties, planning.changes)) is not None:
@@ -330,15 +361,15 @@ def _of_sink(planning: _Planning, sink: Sink) -> PlannedChange:
     if before is None:
         return PlannedChange(sink.name, "sink", "new", (first_delivery(sink),), command="tidegate run")
     now = deployment(sink)
-    if before["from"] != now["from"]:
+    table = planning.table(sink.upstream)
+    if before["from"] != now["from"] and not continues(before, sink, planning.catalog, table):
         what = f'it has delivered "{before["from"]}", and is to deliver "{now["from"]}"'
         return PlannedChange(
             sink.name, "sink", "refused", (what,), command=f"DROP SINK {sink.name}, and CREATE it again"
         )
-    if is_moved(before, sink):
+    if is_moved({**before, "from": now["from"]}, sink):
         what = f"it delivers everything from the start to {now['connector']} {now['place']}"
         return PlannedChange(sink.name, "sink", "new version", (what,), command="tidegate run")
-    table = planning.table(sink.upstream)
     found = of_new_version(
         planning.storage, planning.catalog, sink, table, sink.upstream in planning.replaced
     )
@@ -360,23 +391,7 @@ def _readers(planning: _Planning, item: Relation | View) -> tuple[str, ...]:
 
 def _to_read(planning: _Planning, view: View) -> tuple[int | None, int | None]:
     """Rows and bytes of what is in the stored inputs of a view now; None where nothing is stored."""
-    found = [
-        table for item in reads_of(planning.catalog, view) if (table := planning.table(item.name)) is not None
-    ]
-    if not found:
-        return None, None
-    rows = sum(_counting(planning.storage, table) for table in found)
-    return rows, sum(table.held[1] if table.held is not None else 0 for table in found)
-
-
-def _counting(storage: Storage, table: CommittedTable) -> int:
-    """On-time rows of a log, or final rows of a view, that are there: not those that are retired or erased."""
-    from tidegate.iceberg.retire import retired
-    from tidegate.ingest.erased import erased
-
-    rows = rows_so_far(table.summary) - retired(table, storage).on_time - erased(table, storage).on_time
-    # (Of a view only that is known.)
-    return rows if table.held is None else min(rows, table.held[0])
+    return held_in(planning.storage, [planning.table(item.name) for item in reads_of(planning.catalog, view)])
 
 
 def exit_code(found: Iterable[PlannedChange]) -> int:

@@ -17,7 +17,8 @@ from tidegate.project.owner import OWNER, Owner
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
 from tidegate.sql.dialect.attempts import without_attempts
 from tidegate.sql.dialect.inner_names import unless_taken
-from tidegate.sql.grammar.spelling import alike, plain, plain_before
+from tidegate.sql.grammar.spelling import alike, alike_but_for, plain, plain_before
+from tidegate.store.places import new_place
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.watermark import Expression, TimeKind
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql.types import DataType
+
+    from tidegate.project import Storage
 
 ON_TIME, LATE, REJECTED, PROGRESS = "on_time", "late", "rejected", "watermark"
 
@@ -82,12 +85,14 @@ _SPARK_TIME_TYPES = {
 
 @dataclass(frozen=True)
 class NewTable:
-    """A table to be made: (name, Spark type) of its `columns`, its partition fields in SQL, its table properties."""
+    """A table to be made: (name, Spark type) of its `columns`, its partition fields in SQL, its table properties, and
+    the URI of its folder; None: the catalog chooses it."""
 
     identifier: str
     columns: tuple[tuple[str, str], ...]
     partitions: tuple[str, ...]
     properties: Mapping[str, str]
+    location: str | None = None
 
     @property
     def namespace(self) -> str:
@@ -99,7 +104,15 @@ class NewTable:
         fields = ", ".join(f"{quote(name)} {kind}" for name, kind in self.columns)
         settings = ", ".join(f"'{k}' = {string(v)}" for k, v in self.properties.items())
         by = f"PARTITIONED BY ({', '.join(self.partitions)}) " if self.partitions else ""
-        return f"CREATE TABLE IF NOT EXISTS {self.identifier} ({fields}) USING iceberg {by}TBLPROPERTIES ({settings})"
+        place = "" if self.location is None else f"LOCATION {string(self.location)} "
+        made = f"CREATE TABLE IF NOT EXISTS {self.identifier} ({fields}) USING iceberg"
+        return f"{made} {by}{place}TBLPROPERTIES ({settings})"
+
+
+def placed(table: NewTable, storage: Storage) -> NewTable:
+    """In a folder of its own, if the one of its name has a table that was renamed."""
+    _, namespace, name = (part.strip("`") for part in table.identifier.split(".", 2))
+    return replace(table, location=new_place(storage, namespace, name))
 
 
 def quote(name: str) -> str:
@@ -310,6 +323,14 @@ def is_of_view(view: View, properties: Mapping[str, str]) -> bool:
         # The text is not the one that the identity is of.
         return stored == view_identity(view)
     return alike(written, view.definition)
+
+
+def is_of_renamed(view: View, properties: Mapping[str, str], names: Mapping[str, str]) -> bool:
+    """Whether results with these table properties are of the view's definition but for the names of what it reads.
+    `names`: those of now, by those of before (`lineage.renamed_inputs`)."""
+    stored, written = properties.get("tidegate.identity"), properties.get("tidegate.definition", "")
+    is_of_text = stored in (_digest(plain(written)), _digest(plain_before(written)))
+    return bool(names) and is_of_text and alike_but_for(written, view.definition, names)
 
 
 def is_as_judged(relation: Relation, properties: Mapping[str, str], summary: Mapping[str, str]) -> bool:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.errors import TidegateError
+from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.commit import IcebergTable
-from tidegate.iceberg.layout import NewTable
+from tidegate.iceberg.layout import NewTable, quote
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.planned import Planned
 from tidegate.iceberg.protocol import Snapshot
@@ -21,7 +22,7 @@ from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.iceberg.table_change import TableChange
 from tidegate.iceberg.upkeep_table import SparkUpkeep
 from tidegate.iceberg.versions.swap import VersionStart, VersionSwap, make_version
-from tidegate.project.catalog_failures import lacks_namespace
+from tidegate.project.catalog_failures import comes_from, lacks_namespace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -229,6 +230,10 @@ class Tables(Protocol):
     def drop_table(self, identifier: str) -> None:
         """Remove a table with its files, if it is there."""
 
+    def rename_table(self, identifier: str, name: str) -> None:
+        """Let a table have another name in its namespace, in one step; its files stay where they are. Raises TG502 if
+        it is not there, or a table of that name is."""
+
     def make_version(self, table: NewTable, of: str, number: int, start: VersionStart | None = None) -> None:
         """Make the table of version `number` of the table `of`, unless it is there: its files are in the other one's
         folder, and its columns have ids that fit into it, for `StoredTable.swap`. `start`: what it begins with."""
@@ -284,6 +289,20 @@ class SparkTables:
     def drop_table(self, identifier: str) -> None:
         self.spark.sql(f"DROP TABLE IF EXISTS {identifier} PURGE")
 
+    def rename_table(self, identifier: str, name: str) -> None:
+        if not self.exists(identifier):
+            raise overtaken(identifier)
+        to, before = renamed(identifier, name), self.open(identifier).uuid
+        try:
+            self.spark.sql(f"ALTER TABLE {identifier} RENAME TO {quote(name)}")
+        except Exception as error:
+            # Its client may have asked twice, or have heard nothing.
+            if not self.exists(identifier) and self.exists(to) and self.open(to).uuid == before:
+                return
+            if comes_from(error, ("AlreadyExistsException", "NoSuchTableException")) or self.exists(to):
+                raise overtaken(identifier) from None
+            raise
+
     def make_version(self, table: NewTable, of: str, number: int, start: VersionStart | None = None) -> None:
         make_version(self.spark, table, self.open(of).java, number, start)
 
@@ -294,6 +313,11 @@ class SparkTables:
         reader = self.spark.read if snapshot is None else self.spark.read.option("versionAsOf", snapshot)
         rows = reader.table(identifier)
         return rows.select("*", "_file") if with_file else rows
+
+
+def renamed(identifier: str, name: str) -> str:
+    """The identifier of a table of this name beside another one."""
+    return f"{identifier.rpartition('.')[0]}.{quote(name)}"
 
 
 def with_columns(

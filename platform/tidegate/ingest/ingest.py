@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tidegate.iceberg.layout import missing_progress, new_log, relation_identity, strategy_identity
+from tidegate.iceberg.layout import missing_progress, new_log, placed, relation_identity, strategy_identity
 from tidegate.iceberg.partitions import Decisions
 from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, LogProgress
 from tidegate.iceberg.protocol import going_on
@@ -115,7 +115,7 @@ class Log(StoredLog):
         clock: Callable[[], datetime],
     ) -> None:
         """`stages`: of a batch, by which all is done; `clock`: the wall clock, UTC."""
-        tables.create_table(new_log(relation, identifier, storage.owner))
+        tables.create_table(placed(new_log(relation, identifier, storage.owner), storage))
         # Looks at the owner, before anything is written.
         super().__init__(tables, storage, relation, identifier, storage.owner)
         if missing_progress(self._target.schema):

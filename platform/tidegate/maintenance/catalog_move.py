@@ -24,6 +24,7 @@ from tidegate.store import sqlite_catalog
 from tidegate.store.folder_catalog import SUCCESSOR, current_file, is_of_folder
 from tidegate.store.listing import table_names
 from tidegate.store.metadata import load_table
+from tidegate.store.places import record
 from tidegate.views.versions.build import NEXT
 
 if TYPE_CHECKING:
@@ -95,13 +96,13 @@ class _Move:
     namespace: str
 
     def gone_on(self) -> list[str]:
-        """Tables that were moved, and have commits in the new catalog."""
+        """Tables that were moved, and have commits or another name in the new catalog."""
         known = sqlite_catalog.locations(self.file, self.namespace).items()
-        return sorted(
-            name
-            for name, where in known
-            if not self._is_of_folder(name, where) and current_file(self.folder / name / "metadata")
-        )
+        names = {name for name, where in known if not self._is_of_folder(name, where)}
+        names |= {
+            one.stem for one in (self.folder.parent / record(self.namespace, "*")).parent.glob("*.json")
+        }
+        return sorted(name for name in names if current_file(self.folder / name / "metadata"))
 
     def register(self, name: str, metadata: str) -> bool:
         """False if the catalog has the table so already. Raises TG620."""

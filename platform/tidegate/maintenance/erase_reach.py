@@ -21,6 +21,7 @@ from tidegate.sql.options.connectors import ReplayOptions
 from tidegate.sql.views.passed_columns import counts_only, passed_columns
 from tidegate.store.listing import namespaces, owners_in, table_names
 from tidegate.store.metadata import load_properties, load_table
+from tidegate.store.places import FORMER, former_names
 from tidegate.store.positions import last_deployment
 from tidegate.views.definition import same_view
 from tidegate.watermark import Expression
@@ -64,13 +65,14 @@ def require_reach(context: Context, log: StoredLog, condition: RowsCondition, ke
     TG506 for a view that continues with the columns of before a change. `keep`: counts and sums may stay."""
     relation = log.relation
     found = _readers(context, relation, condition, keep)
+    having = [*found.having, *_formerly(context, found.having)]
     reasons = [
         *_own(relation, condition),
         *_names(log, condition),
         *found.beyond,
         *_left(context, relation),
-        *_sinks_left(context, found.having),
-        *_branches(context, log, found.having),
+        *_sinks_left(context, having),
+        *_branches(context, log, having),
     ]
     if reasons:
         lines = "".join(f"\n  {reason}" for reason in reasons)
@@ -81,6 +83,13 @@ def require_reach(context: Context, log: StoredLog, condition: RowsCondition, ke
             hint='"Erasing a person\'s rows" (docs/erasure.md) says for each of them what can be done',
         )
     return found
+
+
+def _formerly(context: Context, names: Iterable[str]) -> Iterator[str]:
+    """The names that these had before: what nobody has continued since may read them by those."""
+    for name in names:
+        table = context.opened(name)
+        yield from former_names(table.property(FORMER)) if table is not None else ()
 
 
 def _own(relation: Relation, condition: RowsCondition) -> Iterator[str]:
@@ -196,16 +205,20 @@ def _undefined(storage: Storage, namespace: str, known: set[str], of: Iterable[s
     """The tables of a namespace that are not `known`, and that read one `of` these, or another one that does, or of
     which an earlier version does."""
     inputs: dict[str, set[str]] = {}
+    former: dict[str, list[str]] = {}
     for name in table_names(storage, namespace):
         properties = load_properties(storage, name, namespace) or {}
+        former[name] = former_names(properties.get(FORMER))
         texts = [properties, *(one.definition for one in kept_versions(properties))]
         inputs[name] = {one for text in texts for one in json.loads(text.get("tidegate.inputs") or "[]")}
         if properties.get("tidegate.kind") == "gate" and name not in known:
             # Its table does not say what it reads. It may be this.
             inputs[name] |= set(of)
-    found = set(of)
-    while more := {name for name, own in inputs.items() if name not in found and own & found}:
-        found |= more
+    found = called = set(of)
+    while more := {name for name, own in inputs.items() if name not in found and own & called}:
+        found = found | more
+        # (Another table may have one of the names by now. It is not known which of the two is meant.)
+        called = found.union(*(former[name] for name in found & former.keys()))
     return sorted(found & inputs.keys() - known)
 
 

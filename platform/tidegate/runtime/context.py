@@ -16,6 +16,7 @@ from tidegate.runtime.owners import Owners
 from tidegate.runtime.stages import Stages, Watcher
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
 from tidegate.sql.settings import SessionSettings
+from tidegate.store.places import FORMER, former_names, is_left
 from tidegate.tables.lives import state_identifier
 
 if TYPE_CHECKING:
@@ -221,23 +222,26 @@ class Context:
         namespace = self.project.env.warehouse.namespace
         folders += [self.work_folder(name), f"{storage.warehouse}/_replay/{namespace}/{name}"]
         if storage.settings.catalog.type == "jdbc":
-            # Iceberg has removed what its metadata name: not the folders, nor what killed tasks left in them.
-            folders += [storage.table_uri(one) for one in (f"{name}$state", name)]
+            # Also of tables that were never made whole. (The folder may be that of a table which had this name.)
+            ours = [one for one in (f"{name}$state", name) if not is_left(storage, namespace, one)]
+            folders += [storage.table_uri(one) for one in ours]
         self._remove(folders)
 
     def _dropped(self, identifier: str) -> str | None:
-        """Drop a table. Its folder if a REST server has made one that has the table's name: the server removes what its
-        metadata name, unless its client asks twice. Then it hears that there is no such table."""
-        folder = None
-        if self.project.storage.settings.catalog.type == "rest" and self.tables.exists(identifier):
-            folder = self.tables.open(identifier).location.rstrip("/")
+        """Drop a table. Its folder, if that has a name of the table's: Iceberg removes what its metadata name, not the
+        folder, nor what killed tasks have left there; and a server not even that if its client asks twice. Then it
+        hears that there is no such table."""
+        folder, names = None, [identifier.rpartition(".")[2].strip("`")]
+        if not self.project.storage.has_folder_catalog and self.tables.exists(identifier):
+            table = self.tables.open(identifier)
+            folder, names = table.location.rstrip("/"), [*names, *former_names(table.property(FORMER))]
         try:
             self.tables.drop_table(identifier)
         except Exception:
             if self.tables.exists(identifier):
                 raise
-        own = identifier.rpartition(".")[2].strip("`")
-        return folder if folder and folder.rpartition("/")[2].startswith(own) else None
+        is_own = folder is not None and folder.rpartition("/")[2].startswith(tuple(names))
+        return folder if is_own else None
 
     def is_building(self, name: str) -> bool:
         """Whether the next version of a view is built: its files are in the view's folder, while no snapshot of the

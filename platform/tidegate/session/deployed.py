@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateWarning
 from tidegate.evolve.differences import pending
-from tidegate.iceberg.layout import is_of_view, relation_identity
+from tidegate.iceberg.layout import is_of_renamed, is_of_view, relation_identity
 from tidegate.plan.columns.as_seen import as_deployed, until_then
 from tidegate.plan.columns.changes import CHANGES, other_columns
+from tidegate.sql.catalog.lineage import renamed_inputs
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.dialect.warnings import warning
 from tidegate.store.metadata import load_table
-from tidegate.store.positions import is_moved, last_deployment
+from tidegate.store.positions import continues, is_moved, last_deployment
 
 if TYPE_CHECKING:
     from tidegate.project import Project, Storage
@@ -43,7 +44,11 @@ def changed_definitions(
     for sink in catalog.sinks:
         if wanted is None or sink.name.casefold() in wanted:
             before = last_deployment(project.storage, sink.name)
-            if before is not None and is_moved(before, sink):
+            if before is None:
+                continue
+            if continues(before, sink, catalog, load_table(storage, sink.upstream)):
+                before["from"] = sink.upstream
+            if is_moved(before, sink):
                 found[sink.name] = _changed_sink(sink, before)
     return found
 
@@ -64,7 +69,7 @@ def _changed_view(
 ) -> TidegateWarning | None:
     changes = partial(changes_in, storage)
     what = "its results are those of the earlier query"
-    if is_of_view(view, properties):
+    if is_of_view(view, properties) or is_of_renamed(view, properties, renamed_inputs(catalog, view)):
         other = other_columns(view, properties, changes)
         if other is None:
             return None

@@ -26,6 +26,7 @@ from tidegate.sinks.upstream import Upstream, few_files
 from tidegate.sql.catalog.objects import Sink, View
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.sql.options.sink_connectors import IcebergSinkOptions
+from tidegate.store.places import new_place
 from tidegate.store.positions import Position, sink_table
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.views.revisions.revisions import units
@@ -54,9 +55,9 @@ class IcebergSink:
         assert isinstance(sink.connector, IcebergSinkOptions)
         self._context, self._spark, self._tables, self._sink = context, context.spark, context.tables, sink
         self._owner = context.project.owner
-        self._where, name = sink_table(context.project.storage, sink)
+        self._where, self._name = sink_table(context.project.storage, sink)
         self._namespace = f"{CATALOG}.{quote(self._where)}"
-        self.identifier = f"{self._namespace}.{quote(name)}"
+        self.identifier = f"{self._namespace}.{quote(self._name)}"
 
     def position(self) -> Position | None:
         if not self._spark.catalog.tableExists(self.identifier):
@@ -80,8 +81,10 @@ class IcebergSink:
         columns = ", ".join(f"{quote(name)} {type_}" for name, type_ in fields)
         self._context.owners.require_namespace(self._where)
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
+        place = new_place(self._context.project.storage, self._where, self._name)
+        where = "" if place is None else f"LOCATION {string(place)} "
         self._spark.sql(
-            f"CREATE TABLE IF NOT EXISTS {self.identifier} ({columns}) USING iceberg TBLPROPERTIES "
+            f"CREATE TABLE IF NOT EXISTS {self.identifier} ({columns}) USING iceberg {where}TBLPROPERTIES "
             f"('{STORAGE_VERSION}' = '{NEWEST}', '{OWNER}' = {string(self._owner.to_text())}, "
             f"'tidegate.kind' = 'sink', 'tidegate.sink' = {string(self._sink.name)}, '{_UPSERTS}' = '{kind}', "
             "'format-version' = '2')"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tidegate.errors import TidegateError
 from tidegate.store.once import location
+from tidegate.store.places import record
 
 #: What `tidegate catalog migrate` moves such a catalog to. In the folder of the warehouse, so that whoever shares or
 #: copies that has the catalog, too.
@@ -67,6 +68,8 @@ def newest_in_sqlite(file: Path, folder: Path | None, namespace: str, name: str)
     if folder is None:
         return found
     metadata = folder / namespace / name / "metadata"
+    if found is None and (folder / record(namespace, name)).exists():
+        return None  # it has another name now
     if found is None or is_of_folder(metadata, found):
         left = current_file(metadata)
         if left is not None and found != f"file://{left}" and Path(left).is_file():

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from tidegate.errors import TidegateError
@@ -20,7 +20,11 @@ from tidegate.sql.options.in_place import in_place_options
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
 from tidegate.store.metadata import CommittedTable, load_table
+from tidegate.store.places import FORMER, former_names
 from tidegate.store.version import require_known
+
+if TYPE_CHECKING:
+    from tidegate.sql.catalog.catalog import Catalog
 
 _SUMMARY = "tidegate.delivered-"
 #: What the names of position files of Kafka sinks start with; behind it is the topic.
@@ -157,6 +161,16 @@ def is_moved(before: Mapping[str, str], sink: Sink) -> bool:
     """Whether a sink is to deliver something else, or to another place, than by its `deployment` of before."""
     now = deployment(sink)
     return any(before[key] != now[key] for key in ("from", "connector", "place"))
+
+
+def continues(before: Mapping[str, str], sink: Sink, catalog: Catalog, table: CommittedTable | None) -> bool:
+    """Whether what a sink has delivered by its `deployment` of before is what it delivers now, under the former name
+    of a view. `table`: of what it delivers now."""
+    upstream = catalog.find(sink.upstream)
+    names = [] if table is None else former_names(table.properties.get(FORMER))
+    if isinstance(upstream, View) and upstream.renamed_from is not None:
+        names.append(upstream.renamed_from)
+    return before["from"] in names
 
 
 def deployment_file(storage: Storage, name: str) -> str:

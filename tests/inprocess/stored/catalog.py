@@ -3,8 +3,10 @@ project's tables without a JVM reads these, too. A commit is a new file that mus
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,6 +31,8 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 
 from tests.inprocess.stored.avro import work_out_once
 from tests.inprocess.stored.files import stored
+from tidegate.iceberg.attempt import overtaken
+from tidegate.store import sqlite_catalog
 
 _HINT = "version-hint.text"
 
@@ -105,12 +109,14 @@ class FolderCatalog(NoopCatalog):
         spec: PartitionSpec,
         properties: dict[str, str],
         keep_ids: bool = False,
+        location: str | None = None,
     ) -> None:
-        """Make a table unless it is there. `keep_ids`: its columns have the ids of `schema` and not new ones."""
+        """Make a table unless it is there. `keep_ids`: its columns have the ids of `schema` and not new ones.
+        `location`: its folder, a URI, if that is not the one of its name."""
         if self.exists(identifier):
             return
         metadata = new_table_metadata(
-            location=f"file:{self.folder(identifier)}",
+            location=location or f"file:{self.folder(identifier)}",
             schema=schema,
             partition_spec=spec,
             sort_order=UNSORTED_SORT_ORDER,
@@ -157,6 +163,10 @@ class FolderCatalog(NoopCatalog):
         """With all of its files, if it is there."""
         shutil.rmtree(self.folder(identifier), ignore_errors=True)
 
+    def rename(self, identifier: tuple[str, ...], name: str) -> None:
+        """Give a table another name, in one step. Raises TG502 if it is not there, or one of this name is."""
+        raise NotImplementedError("a folder says by its name which table it has")
+
     def listed(self, folder: str) -> list[pafs.FileInfo]:
         """The files in a folder, however deep."""
         selector = pafs.FileSelector(folder, allow_not_found=True, recursive=True)
@@ -182,7 +192,8 @@ class FolderCatalog(NoopCatalog):
         return version
 
     def _write(self, identifier: tuple[str, ...], metadata: TableMetadata, version: int) -> str:
-        path = self._path(identifier, version)
+        folder = Path(metadata.location.removeprefix("file:")) / "metadata"
+        path = str(folder / f"v{version}.metadata.json")
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -194,4 +205,43 @@ class FolderCatalog(NoopCatalog):
             out.write(metadata.model_dump_json(exclude_none=True))
         _remember(path, _facts(path), metadata)
         (Path(path).parent / _HINT).write_text(str(version), encoding="utf-8")
+        return path
+
+
+class SqliteCatalog(FolderCatalog):
+    """The same, with a file of SQLite that says where each table is, which so can have another name."""
+
+    def __init__(self, warehouse: Path, file: Path) -> None:
+        super().__init__(warehouse)
+        self._file = file
+        sqlite_catalog.prepare(file)
+
+    def folder(self, identifier: tuple[str, ...]) -> Path:
+        found = self._found(identifier)
+        return super().folder(identifier) if found is None else Path(found.removeprefix("file:")).parents[1]
+
+    def exists(self, identifier: tuple[str, ...]) -> bool:
+        return self._found(identifier) is not None
+
+    def remove(self, identifier: tuple[str, ...]) -> None:
+        if (found := self._found(identifier)) is not None:
+            super().remove(identifier)
+            sqlite_catalog.forget(self._file, *identifier, found)
+
+    def rename(self, identifier: tuple[str, ...], name: str) -> None:
+        where = "WHERE table_namespace = ? AND table_name = ?"
+        with contextlib.closing(sqlite3.connect(self._file)) as database, database:
+            question = f"UPDATE OR IGNORE iceberg_tables SET table_name = ? {where}"
+            if not database.execute(question, (name, *identifier)).rowcount:
+                raise overtaken(".".join(identifier))
+
+    def _found(self, identifier: tuple[str, ...]) -> str | None:
+        return sqlite_catalog.location(self._file, *identifier)
+
+    def _version(self, identifier: tuple[str, ...]) -> int | None:
+        return super()._version(identifier) if self.exists(identifier) else None
+
+    def _write(self, identifier: tuple[str, ...], metadata: TableMetadata, version: int) -> str:
+        path = super()._write(identifier, metadata, version)
+        sqlite_catalog.register(self._file, *identifier, f"file:{path}", lambda older: True)
         return path

@@ -74,8 +74,9 @@ class InProcessTables:
         parts = [part for part in table.partitions if not part.startswith("bucket(")]
         fields = [partition_field(schema, number, part) for number, part in enumerate(parts)]
         # Rows are deleted by files that are written anew, for which the format needs nothing of its third version.
-        properties = {k: v for k, v in table.properties.items() if k != "format-version"}
-        self.catalog.make(_parts(table.identifier), schema, PartitionSpec(*fields), {**properties, **OWN})
+        facts = {k: v for k, v in table.properties.items() if k != "format-version"} | OWN
+        shape = schema, PartitionSpec(*fields), facts
+        self.catalog.make(_parts(table.identifier), *shape, location=table.location)
 
     def add_stored_column(self, identifier: str, column: str, kind: str) -> None:
         path = tuple(re.findall(r"`([^`]+)`|([^.`]+)", column))
@@ -87,12 +88,14 @@ class InProcessTables:
     def drop_table(self, identifier: str) -> None:
         self.catalog.remove(_parts(identifier))
 
+    def rename_table(self, identifier: str, name: str) -> None:
+        self.catalog.rename(_parts(identifier), name)
+
     def make_version(self, table: NewTable, of: str, number: int, start: VersionStart | None = None) -> None:
         wanted = schema_in(self.spark, table.columns)
         make_version(self.catalog, table, (_parts(table.identifier), _parts(of)), wanted, number, start)
 
-    def end_version(self, identifier: str) -> None:
-        self.catalog.remove(_parts(identifier))
+    end_version = drop_table
 
     def rows(self, identifier: str, snapshot: int | None = None, with_file: bool = False) -> DataFrame:
         table = self.catalog.open(_parts(identifier))

@@ -56,6 +56,18 @@ def reads_of(catalog: Catalog, obj: Object | Sink) -> tuple[Object, ...]:
     return tuple({o.name: o for name in reads(obj) for o in visit(name)}.values())
 
 
+def renamed_inputs(catalog: Catalog, view: View) -> dict[str, str]:
+    """Of what a view reads, and has another name now: the name of now, by the one of before in small letters. Not of
+    lookups: it is known by name which of their rows each tick has read (B1)."""
+    lookups = {entry.name for entry in view.inputs if entry.lookup}
+    found = [catalog.find(name) for name in view.reads if name not in lookups]
+    return {
+        one.renamed_from.casefold(): one.name
+        for one in found
+        if isinstance(one, View) and one.renamed_from is not None
+    }
+
+
 def computed(catalog: Catalog) -> tuple[Object | Sink, ...]:
     """All that is defined, in the order of computation: sinks last, without implicit relations and views."""
     defined = set(catalog.names())

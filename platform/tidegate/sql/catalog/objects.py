@@ -228,7 +228,8 @@ class View:
     earliest open one; `session_keys`: its columns that are keys of SESSION. `watermarks`: the columns that carry one,
     from this view's own frontier (D3). `gates`: implicit relations of WATERMARK(…) that the inputs name (W14).
     `pane_windows`: all that `query_sql` says, where it says no more than that. `seen`: those of its inputs that it
-    reads as they were before their columns were changed (`plan/columns/as_seen.py`).
+    reads as they were before their columns were changed (`plan/columns/as_seen.py`). `renamed_from`: its name before,
+    as its definition says.
     """
 
     name: str
@@ -252,6 +253,7 @@ class View:
     description: str | None = None
     location: Location | None = field(default=None, compare=False)
     seen: tuple[InputAsSeen, ...] = ()
+    renamed_from: str | None = None
 
     def column(self, name: str) -> CatalogColumn | None:
         """The column of this name, whatever its case."""

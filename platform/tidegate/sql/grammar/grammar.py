@@ -168,6 +168,12 @@ def _create(
         )
     if cursor.word() == "WITH":
         raise unsupported("WITH (…) on a materialized view", cursor.here())
+    before = None
+    if cursor.word() == "RENAMED":
+        cursor.expect("RENAMED", "FROM", clause="RENAMED FROM old_name")
+        if cursor.word() == "AS":
+            cursor.fail("expected the name that the view had before")
+        before = cursor.name("the name that the view had before")
     cursor.expect("AS", clause="CREATE MATERIALIZED VIEW name AS SELECT …")
     emit = _take_emit(cursor)
     rest = cursor.tokens[cursor.index :]
@@ -175,7 +181,7 @@ def _create(
         cursor.fail("expected a query")
     cursor.index = len(cursor.tokens)
     query = parse_query(cursor.text, rest)
-    return CreateViewSyntax(*head, name, if_not_exists, query, token_span(rest[0], rest[-1]), emit)
+    return CreateViewSyntax(*head, name, if_not_exists, query, token_span(rest[0], rest[-1]), emit, before)
 
 
 def _take_emit(cursor: Cursor) -> Span | None:

@@ -4,10 +4,13 @@ keywords and functions may differ; a literal, a name or anything else may not (R
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from sqlglot import exp
 
 from tidegate.errors import TidegateError
+from tidegate.sql.dialect.dialect import WINDOW_FUNCTIONS
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.grammar.grammar import read_statement, split
 from tidegate.sql.grammar.syntax import CreateViewSyntax
@@ -40,6 +43,13 @@ def alike(one: str, other: str) -> bool:
     )
 
 
+def alike_but_for(before: str, now: str, names: Mapping[str, str]) -> bool:
+    """Whether two definitions of a view ask for the same once what they read has the names of now. `names`: those by
+    the ones of before, which are in small letters."""
+    meaning = _meaning(before, names)
+    return meaning is not None and meaning == _meaning(now)
+
+
 def view_syntax(definition: str) -> CreateViewSyntax | None:
     """A view's definition, or the query of a sink's own view, read; None if the text is none."""
     for written in (definition, AS_VIEW + definition):
@@ -53,8 +63,9 @@ def view_syntax(definition: str) -> CreateViewSyntax | None:
     return None
 
 
-def _meaning(definition: str) -> str | None:
-    """A view's syntax tree, shown in one way only; None if the text is no view."""
+def _meaning(definition: str, names: Mapping[str, str] = MappingProxyType({})) -> str | None:
+    """A view's syntax tree, shown in one way only; None if the text is no view. `names`: of relations, in the places of
+    others."""
     found = view_syntax(definition)
     if found is None:
         return None
@@ -63,7 +74,20 @@ def _meaning(definition: str) -> str | None:
         node.comments = None
         if isinstance(node, exp.Anonymous) and isinstance(node.this, str):
             node.set("this", node.this.upper())
+        for name in _relation_names(node) if names else ():
+            name.set("this", names.get(name.name.casefold(), name.name))
     # The tree itself says what belongs together.
     for brackets in [*query.find_all(exp.Paren)]:
         brackets.replace(brackets.this)
     return f"{query!r} {'EMIT' if found.emit is not None else ''}"
+
+
+def _relation_names(node: exp.Expr) -> Iterator[exp.Identifier]:
+    """The names of relations in a node of a tree: in FROM, before a column, or as what a window function reads."""
+    found = [node.this] if isinstance(node, exp.Table) else []
+    if isinstance(node, exp.Column):
+        found.append(node.args.get("table"))
+    if isinstance(node, exp.Anonymous) and node.name.upper() in WINDOW_FUNCTIONS and node.expressions:
+        first = node.expressions[0]
+        found.append(first.this if isinstance(first, exp.Column) else None)
+    yield from (one for one in found if isinstance(one, exp.Identifier))

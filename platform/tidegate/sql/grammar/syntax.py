@@ -102,13 +102,14 @@ class CreateRelationSyntax(StatementSyntax):
 
 @dataclass(frozen=True)
 class CreateViewSyntax(StatementSyntax):
-    """`emit` is where EMIT ON WINDOW CLOSE stands."""
+    """`emit` is where EMIT ON WINDOW CLOSE stands; `renamed_from` what the view was called before."""
 
     name: Name
     if_not_exists: bool
     query: exp.Expr
     query_span: Span
     emit: Span | None
+    renamed_from: Name | None = None
 
 
 @dataclass(frozen=True)

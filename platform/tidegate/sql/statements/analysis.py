@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from sqlglot import exp, parse_one
@@ -111,8 +111,37 @@ def load_catalog(
             target = analyse_sink(text, sink, catalog)
             if first:
                 catalog.add_sink(target)
+    _check_former_names(read, catalog, problems)
     catalog.blocks = tuple(block for block in read.blocks if block.name.casefold() not in broken)
     return catalog
+
+
+def _check_former_names(read: Definitions, catalog: Catalog, problems: Problems) -> None:
+    """TG204 for a view that has its name from another one's (E2): two of them, or one that is still defined."""
+    given: set[str] = set()
+    for text, view in read.views:
+        if view.renamed_from is not None:
+            with problems.caught():
+                _refuse_former_name(text, view, catalog, given)
+            given.add(view.renamed_from.text.casefold())
+
+
+def _refuse_former_name(
+    text: Text, view: CreateViewSyntax, catalog: Catalog, given: Collection[str] = ()
+) -> None:
+    if view.renamed_from is None:
+        return
+    former, where = view.renamed_from.text, text.at(view.renamed_from.span)
+    if former.casefold() == view.name.text.casefold():
+        message = f'"{view.name.text}" is renamed from its own name'
+        raise error("TG204", message, where, "RENAMED FROM takes the name that the view had before")
+    if former.casefold() in given:
+        message = f'two views are renamed from "{former}"'
+        raise error("TG204", message, where, "one of them has its results; the other one is a new view")
+    if former in catalog:
+        message = f'"{view.name.text}" is renamed from "{former}", which is defined, too'
+        hint = f"remove one of them; once the view is renamed everywhere, remove RENAMED FROM, and define {former}"
+        raise error("TG204", message, where, hint)
 
 
 def _alter_columns(read: Definitions, catalog: Catalog, problems: Problems) -> None:
@@ -168,6 +197,7 @@ def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement
             )
         case CreateViewSyntax():
             exists = _exists(text, syntax.name, syntax.if_not_exists, catalog)
+            _refuse_former_name(text, syntax, catalog)
             return CreateView(analyse_view(text, syntax, catalog), syntax.if_not_exists, exists)
         case CreateSinkSyntax():
             exists = _exists(text, syntax.name, syntax.if_not_exists, catalog)

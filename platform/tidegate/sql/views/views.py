@@ -148,6 +148,7 @@ def _view(
         session_keys=_session_keys(selected),
         description=syntax.description,
         location=text.at(syntax.name.span),
+        renamed_from=syntax.renamed_from.text if syntax.renamed_from is not None else None,
     )
 
 

@@ -25,6 +25,7 @@ from tidegate.sql.grammar.spelling import alike
 from tidegate.store.writers import is_replaced
 from tidegate.views.definition import as_stored, is_of_results, same_view
 from tidegate.views.resolve import changes_of
+from tidegate.views.versions.renaming import follow, take_over
 from tidegate.views.view_table import ViewTable
 
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
 def open_current(context: Context, view: View) -> ViewTable:
     """The current version of a view, opened for writing; hold the lease of the view. If that is another one than the
     project's files say, the context has it in its catalog from now on, since who reads the view reads its results; the
-    same goes for what the view reads. Raises TG506 where the results are of a definition that is not in force."""
+    same goes for what the view reads. Raises TG506 where the results are of a definition that is not in force, and as
+    `take_over` and `follow`: names that have changed are those of now then."""
+    take_over(context, context.declared(view))
+    follow(context, context.declared(view))
     now = in_force(context, view)
     table = ViewTable(context, now)
     context.undecided.pop(now.name, None)
