@@ -11,7 +11,9 @@ import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json
 
 from tidegate.errors import TidegateError
 from tidegate.masking import masked
@@ -43,8 +45,7 @@ def life(uuid: str, properties: Mapping[str, str]) -> str:
     return uuid if generation is None else f"{uuid}/{generation}"
 
 
-@dataclass(frozen=True)
-class StoredCommit:
+class StoredCommit(NamedTuple):
     """One commit by tidegate that a table's metadata still know. `at_ms`: when, ms since 1970; `summary`: as below."""
 
     snapshot_id: int
@@ -218,10 +219,19 @@ def _newest(
             ) from None
         try:
             plain = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-            return path, json.loads(plain)
+            return path, _parsed(plain)
         except (ValueError, OSError) as error:
             raise TidegateError("TG620", f"{path} is damaged: {error}") from None
     raise TidegateError("TG620", f"{table} changes faster than it can be read", hint="try again")
+
+
+def _parsed(text: bytes) -> Any:
+    """What a JSON text says. Raises ValueError."""
+    try:
+        # In two thirds of the time of Python's own, which reads also what is a little beside the standard.
+        return from_json(text)
+    except ValueError:
+        return json.loads(text)
 
 
 def _from_catalog(storage: Storage, namespace: str, name: str) -> tuple[str, dict[str, Any]] | None:
