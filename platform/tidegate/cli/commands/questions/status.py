@@ -35,8 +35,8 @@ def status(
 ) -> int:
     """Show rows by outcome, watermarks and frontiers of the last commits, and what sinks have delivered. It takes about
     a second, and starts no JVM. What needs attention comes first: brokers that do not answer, partitions that stand
-    still, changed definitions, missing rows. While live mode or tidegate warm runs for the project, its process answers,
-    which has read the definitions already.
+    still, changed definitions, missing rows. While live mode or tidegate warm runs for the project, its process
+    answers, which has read the definitions already.
 
     Example: tidegate status flights --partitions
     """
