@@ -15,7 +15,7 @@ from tests.inprocess.failpoints import Failpoints, Killed
 from tests.session.test_apply_command import call, effects
 from tests.views.test_version_lives import CLOSE, HOURS, inserted, opened, view_of
 from tests.views.test_versions import TABLE
-from tidegate.cli.commands.questions.status import _notes
+from tidegate.cli.commands.questions.status_answer import _notes
 from tidegate.errors import TidegateError
 from tidegate.evolve.planning import planned
 from tidegate.findings.look import look

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.many.status import make_groups
 from tests.store.tables import HadoopTable
+from tidegate.errors import TidegateError
 from tidegate.project import Project
-from tidegate.store import load_table, metadata, read_status
+from tidegate.store import load_table, metadata, read_status, sqlite_catalog
 from tidegate.store.attention import first_of_all, wants_attention
 from tidegate.store.once import read_once
 
@@ -58,3 +60,26 @@ def test_each_table_is_read_once(project: Project, monkeypatch: pytest.MonkeyPat
     assert read == dict.fromkeys(("a", "b", "c", *views, *(f"{view}$next" for view in views)), 1)
     read_status(project)
     assert read["a"] == 2, "and again in the next block"
+
+
+def test_a_catalog_in_sqlite_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = make_groups(tmp_path, 3, busy=1, quiet=1)
+    single: list[str] = []
+    whole = sqlite_catalog.location
+
+    def counting(file: Path, namespace: str, name: str) -> str | None:
+        single.append(name)
+        return whole(file, namespace, name)
+
+    monkeypatch.setattr(sqlite_catalog, "location", counting)
+    assert all(one.ran for one in read_status(project).all)
+    assert single == [], "also not for next versions of views, of which there is none"
+    with read_once():
+        assert load_table(project.storage, "g000") is not None
+        # A file that is gone has been superseded since: only then is its table looked up.
+        table = tmp_path / "project" / ".tidegate" / "warehouse" / "main" / "g001" / "metadata"
+        file = next(table.glob("*.metadata.json"))
+        file.rename(table / "v9.metadata.json")
+        with pytest.raises(TidegateError, match="is missing"):
+            load_table(project.storage, "g001")
+    assert single == ["g001"]

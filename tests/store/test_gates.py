@@ -8,7 +8,7 @@ import pytest
 
 from tests.store.tables import progress_row
 from tests.store.test_status import NOON, Stored
-from tidegate.cli.commands.questions.status import render
+from tidegate.cli.commands.questions.status_answer import render
 from tidegate.findings.look import look
 from tidegate.project import Project
 from tidegate.sql.catalog.objects import Relation

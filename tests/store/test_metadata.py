@@ -91,6 +91,17 @@ def test_commits_of_others_do_not_hide_ours(storage: Storage, table: HadoopTable
     assert (state.integer("tidegate.epoch"), state.snapshot_id, state.current_snapshot_id) == (4, 100, 200)
 
 
+def test_text_that_is_beside_the_standard_is_read_as_ever(storage: Storage, table: HadoopTable) -> None:
+    table.properties["note"] = "half of a letter: \ud83c"
+    table.commit({"tidegate.epoch": 1, "tidegate.watermark": 2**70})
+    state = load_table(storage, "flights")
+    assert state is not None
+    assert (state.properties["note"], state.integer("tidegate.watermark")) == (
+        "half of a letter: \ud83c",
+        2**70,
+    )
+
+
 def test_damaged_metadata_is_an_error_not_an_empty_table(storage: Storage, table: HadoopTable) -> None:
     table.commit({"tidegate.epoch": 1}).write_text('{"half": ')
     with pytest.raises(TidegateError, match="is damaged") as caught:

@@ -15,7 +15,7 @@ from tests.inprocess.failpoints import Failpoints, Killed
 from tests.views.test_version_lives import begun
 from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view
-from tidegate.cli.commands.questions.status import _notes
+from tidegate.cli.commands.questions.status_answer import _notes
 from tidegate.cli.invocation import Invocation
 from tidegate.cli.main import app
 from tidegate.errors import TidegateError

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Workbench
 from tests.inprocess.failpoints import Failpoints, Killed
 from tests.views.test_rebuild import rows
-from tidegate.cli.commands.questions.status import building_text
+from tidegate.cli.commands.questions.status_answer import building_text
 from tidegate.errors import TidegateError
 from tidegate.maintenance.upkeep import due, maintain
 from tidegate.plan.versions import VersionInBuilding, cuts, kept_versions, next_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +16,36 @@ if TYPE_CHECKING:
     from tidegate.warm.asking import Conversation
 
 
+@dataclass(frozen=True)
+class StatusRequest:
+    """What `tidegate status` was asked for. `width`: of the terminal that shows it, in characters; None: no limit."""
+
+    names: list[str] | None = None
+    partitions: bool = False
+    select: list[str] | None = None
+    exclude: list[str] | None = None
+    group: str | None = None
+    failing: bool = False
+    width: int | None = None
+
+
 def carried_out(
-    call: Invocation, request: Mapping[str, Any], on_event: Callable[[Event], None] | None = None
+    call: Invocation,
+    request: Mapping[str, Any],
+    on_event: Callable[[Event], None] | None = None,
+    quietly: bool = False,
 ) -> int | None:
     """The exit code, if a worker has done it; None: this process has to. Somebody who wants tracebacks of this process
-    gets them."""
-    return None if call.debug else ask(conversation(call, on_event), request)
+    gets them. `quietly`: it is not said why a worker has not done it."""
+    return None if call.debug else ask(conversation(call, on_event), request, quietly)
 
 
-def ask(talk: Conversation, request: Mapping[str, Any]) -> int | None:
+def ask(talk: Conversation, request: Mapping[str, Any], quietly: bool = False) -> int | None:
     """As `Conversation.ask`. Raises TG707."""
     from tidegate.warm.asking import Lost
 
     try:
-        return talk.ask(request)
+        return talk.ask(request, quietly)
     except Lost as error:
         raise TidegateError(
             "TG707",

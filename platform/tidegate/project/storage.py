@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
@@ -92,7 +93,7 @@ class Storage:
     lent: frozenset[str] = frozenset()
     owner: Owner | None = None
 
-    @property
+    @cached_property
     def sqlite(self) -> Path | None:
         """The file of a catalog in SQLite; None for any other catalog. A relative path starts from the project."""
         uri = str(self.settings.catalog.uri or "")
@@ -112,12 +113,12 @@ class Storage:
         and upkeep take them: a folder has nothing else."""
         return self.has_folder_catalog or self.sqlite is not None
 
-    @property
+    @cached_property
     def warehouse(self) -> str:
         """URI of the warehouse, without a trailing slash: `file:///…` (not percent-encoded) or `s3://…`."""
         return self.uri(self.settings.path)
 
-    @property
+    @cached_property
     def local_warehouse(self) -> Path | None:
         """The warehouse as a folder of this machine, or None if it is object storage."""
         return Path(_local(self.warehouse)) if self.warehouse.startswith("file:") else None

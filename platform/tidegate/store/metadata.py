@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json
 
 from tidegate.errors import TidegateError
 from tidegate.masking import masked
@@ -43,8 +46,7 @@ def life(uuid: str, properties: Mapping[str, str]) -> str:
     return uuid if generation is None else f"{uuid}/{generation}"
 
 
-@dataclass(frozen=True)
-class StoredCommit:
+class StoredCommit(NamedTuple):
     """One commit by tidegate that a table's metadata still know. `at_ms`: when, ms since 1970; `summary`: as below."""
 
     snapshot_id: int
@@ -65,8 +67,8 @@ class CommittedTable:
     empty if there is no snapshot yet. `snapshot_id`: of that snapshot. `committed_ms`: when, ms since the
     epoch in UTC. `current_snapshot_id` is newer than `snapshot_id` if somebody else (say, compaction)
     committed since. `metadata_location`: the JSON file, or what the catalog calls it. `uuid`: of this table
-    and no other, not even of one of the same name that is made later. `commits`: those by tidegate that have not
-    expired, newest first. `held`: rows in the table now, whoever committed last, and their bytes; None if not known.
+    and no other, not even of one of the same name that is made later. `snapshots`: as Iceberg's JSON has them. `held`:
+    rows in the table now, whoever committed last, and their bytes; None if not known.
     """
 
     name: str
@@ -79,8 +81,13 @@ class CommittedTable:
     committed_ms: int | None
     current_snapshot_id: int | None
     uuid: str = ""
-    commits: tuple[StoredCommit, ...] = field(default=(), compare=False, repr=False)
+    snapshots: Sequence[dict[str, Any]] = field(default=(), compare=False, repr=False)
     held: tuple[int, int] | None = None
+
+    @cached_property
+    def commits(self) -> tuple[StoredCommit, ...]:
+        """Those by tidegate that have not expired, newest first."""
+        return tuple(_commits(self.snapshots, self.current_snapshot_id))
 
     def integer(self, key: str) -> int | None:
         """An integer of the summary (`tidegate.epoch`, …), or None if it is not there."""
@@ -218,10 +225,19 @@ def _newest(
             ) from None
         try:
             plain = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-            return path, json.loads(plain)
+            return path, _parsed(plain)
         except (ValueError, OSError) as error:
             raise TidegateError("TG620", f"{path} is damaged: {error}") from None
     raise TidegateError("TG620", f"{table} changes faster than it can be read", hint="try again")
+
+
+def _parsed(text: bytes) -> Any:
+    """What a JSON text says. Raises ValueError."""
+    try:
+        # In two thirds of the time of Python's own, which reads also what is a little beside the standard.
+        return from_json(text)
+    except ValueError:
+        return json.loads(text)
 
 
 def _from_catalog(storage: Storage, namespace: str, name: str) -> tuple[str, dict[str, Any]] | None:
@@ -277,13 +293,9 @@ def _means_no_tables(error: Exception) -> bool:
 def _state(name: str, path: str, metadata: dict[str, Any]) -> CommittedTable:
     current = metadata.get("current-snapshot-id")
     current = None if current in (None, -1) else current
-    commits = tuple(
-        StoredCommit(s["snapshot-id"], s["timestamp-ms"], s["summary"])
-        for s in _ancestors(metadata, current)
-        if _by_tidegate(s)
-    )
-    ours = commits[0] if commits else None
-    newest: Mapping[str, str] = next((s["summary"] for s in _ancestors(metadata, current)), {})
+    snapshots = metadata.get("snapshots") or []
+    ours = next(_commits(snapshots, current), None)
+    newest: Mapping[str, str] = next((s["summary"] for s in _ancestors(snapshots, current)), {})
     schema = next(
         (s for s in metadata.get("schemas", []) if s.get("schema-id") == metadata.get("current-schema-id")),
         metadata.get("schema") or {"fields": []},
@@ -299,7 +311,7 @@ def _state(name: str, path: str, metadata: dict[str, Any]) -> CommittedTable:
         committed_ms=ours.at_ms if ours else None,
         current_snapshot_id=current,
         uuid=life(metadata.get("table-uuid") or "", metadata.get("properties") or {}),
-        commits=commits,
+        snapshots=snapshots,
         held=_held(newest),
     )
 
@@ -312,9 +324,15 @@ def _held(newest: Mapping[str, str]) -> tuple[int, int] | None:
     return rows, int(newest.get("total-files-size") or 0)
 
 
-def _ancestors(metadata: dict[str, Any], current: int | None) -> Iterator[dict[str, Any]]:
+def _commits(snapshots: Sequence[dict[str, Any]], current: int | None) -> Iterator[StoredCommit]:
+    """Those by tidegate of a history, newest first."""
+    for one in filter(_by_tidegate, _ancestors(snapshots, current)):
+        yield StoredCommit(one["snapshot-id"], one["timestamp-ms"], one["summary"])
+
+
+def _ancestors(snapshots: Sequence[dict[str, Any]], current: int | None) -> Iterator[dict[str, Any]]:
     """The current snapshot and its parents, newest first."""
-    by_id = {s["snapshot-id"]: s for s in metadata.get("snapshots") or []}
+    by_id = {s["snapshot-id"]: s for s in snapshots}
     while current in by_id:
         # pop: a damaged file whose parents form a circle must not hang status.
         snapshot = by_id.pop(current)

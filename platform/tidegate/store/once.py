@@ -16,11 +16,11 @@ _Table = TypeVar("_Table")
 
 @dataclass
 class _Once:
-    """`tables`: as they were read, by (warehouse, namespace, name); `locations`: where a catalog in SQLite has those
-    that were not read yet, by (file, namespace)."""
+    """`tables`: as they were read, by (warehouse, namespace, name); `locations`: by (file, namespace), where a catalog
+    in SQLite has its tables; None: of one that was read already."""
 
     tables: dict[tuple[str, str, str], Any] = field(default_factory=dict)
-    locations: dict[tuple[Path, str], dict[str, str]] = field(default_factory=dict)
+    locations: dict[tuple[Path, str], dict[str, str | None]] = field(default_factory=dict)
 
 
 _ONCE: ContextVar[_Once | None] = ContextVar("_ONCE", default=None)
@@ -53,6 +53,10 @@ def location(file: Path, namespace: str, name: str) -> str | None:
     if once is None:
         return sqlite_catalog.location(file, namespace, name)
     if (file, namespace) not in once.locations:
-        once.locations[file, namespace] = sqlite_catalog.locations(file, namespace)
-    known = once.locations[file, namespace].pop(name, None)
-    return known or sqlite_catalog.location(file, namespace, name)
+        once.locations[file, namespace] = {**sqlite_catalog.locations(file, namespace)}
+    known = once.locations[file, namespace]
+    # Most of what is asked for and not there is never there: the next version of a view.
+    if name not in known:
+        return None
+    found, known[name] = known[name], None
+    return found or sqlite_catalog.location(file, namespace, name)

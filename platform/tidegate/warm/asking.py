@@ -45,9 +45,10 @@ class Conversation:
         self._cancelled = threading.Event()
         self._said = False
 
-    def ask(self, request: Mapping[str, Any]) -> int | None:
+    def ask(self, request: Mapping[str, Any], quietly: bool = False) -> int | None:
         """The exit code of the command, which a worker has carried out; None if no worker has done anything, and this
-        process has to. A line says why, if there is a worker. Raises Lost if it ends in the middle."""
+        process has to. A line says why, if there is a worker, but not `quietly`. Raises Lost if it ends in the
+        middle."""
         places = found(self._root / ".tidegate", self._env)
         if not places:
             return None
@@ -68,7 +69,7 @@ class Conversation:
         if self._cancelled.is_set():
             # Before anybody has begun with it; and nobody is to.
             return INTERRUPTED
-        if why is not None:
+        if why is not None and not quietly:
             self._console.note(f"the running Spark of this project is not used: {why}")
         return None
 

@@ -3,13 +3,15 @@
 Each group is a source of files with two views. Their tables are as live mode leaves them, in a catalog in SQLite: one
 group in ten has had a commit in each tick for hours, so that its tables have 1,000 snapshots (`most_snapshots`), the
 others are quiet, and have 20. Prints the seconds that a command takes, from its start to its end, and that one answer
-or picture takes in a process that runs for long, and their CPU seconds; medians of five.
+or picture takes in a process that runs for long, and their CPU seconds; medians of five. Where another process works
+for the project, a command asks it: the CPU seconds are those of both then.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -19,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from prometheus_client import generate_latest
@@ -26,8 +29,11 @@ from rich.console import Console
 
 from tests.benchmarks.bench import ENVIRON, ROOT, EngineFailed, make_project
 from tests.benchmarks.many.team import CATALOG, query_of
+from tests.benchmarks.meter import cpu_of
 from tests.benchmarks.queries import tidegate_source, tidegate_view
 from tests.store.tables import HadoopTable, progress_row, write_progress
+from tidegate.cli.commands.runs.served import Files, Service
+from tidegate.evolve.kept_versions import with_versions
 from tidegate.iceberg.layout import new_log, new_view_table
 from tidegate.live.metrics import Metrics
 from tidegate.live.screen import Screen
@@ -37,6 +43,7 @@ from tidegate.store.attention import document
 from tidegate.store.status import read_status
 from tidegate.store.status_values import ProjectStatus
 from tidegate.store.writers import FailingMember, GroupLoad, LiveRecord, recorded
+from tidegate.warm.likeness import likeness_of
 
 VIEWS, PARTITIONS, REPEATS = 2, 3, 5
 #: Snapshots of a table that gets a commit in each tick, and of one that gets none; which group in so many is busy.
@@ -121,8 +128,30 @@ def live(project: Project, count: int) -> Iterator[None]:
         yield
 
 
-def commands(project: Project) -> dict[str, tuple[float, float]]:
-    """By command: seconds and CPU seconds of a process."""
+@contextmanager
+def answering(root: Path) -> Iterator[None]:
+    """As while this process works for the project, with a session that is not needed."""
+    environ, project = dict(os.environ), Project.load(root)
+    files = Files(root, project.env_name, environ, likeness_of(root, project.env_name, environ))
+    catalog = with_versions(project, project.catalog())
+    session: Any = SimpleNamespace(project=project, catalog=catalog)
+    with Service(session, files).open_to_commands("live"):
+        yield
+
+
+@contextmanager
+def worker(project: Project) -> Iterator[int]:
+    """Another process that works for the project; its id."""
+    command = [sys.executable, "-m", "tests.benchmarks.many.status", "--answer", str(project.root)]
+    pipe, environ = subprocess.PIPE, dict(ENVIRON)
+    with subprocess.Popen(command, cwd=ROOT, env=environ, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+
+
+def commands(project: Project, asked: int | None = None) -> dict[str, tuple[float, float]]:
+    """By command: seconds and CPU seconds of a process, and of the one that is `asked`."""
     found = {}
     for words in ((), ("--json",), ("--failing",), ("--group", "g003"), ("--partitions",)):
         command = [
@@ -140,7 +169,11 @@ def commands(project: Project) -> dict[str, tuple[float, float]]:
             if done.returncode != 0 or b"g003" not in done.stdout:
                 raise EngineFailed(f"{command}: {done.stdout[-500:]!r} {done.stderr[-500:]!r}")
 
-        found[" ".join(("tidegate status", *words))] = _median(call, resource.RUSAGE_CHILDREN)
+        def spent() -> float:
+            return _spent(resource.RUSAGE_CHILDREN) + (0.0 if asked is None else cpu_of(asked))
+
+        beside = () if asked is None else ("beside a worker",)
+        found[" ".join(("tidegate status", *words, *beside))] = _median(call, spent)
     return found
 
 
@@ -166,27 +199,39 @@ def answers(project: Project, count: int) -> dict[str, tuple[float, float]]:
         "/metrics": lambda: generate_latest(metrics.registry),
         "a picture of the screen": picture,
     }
-    return {what: _median(ask, resource.RUSAGE_SELF) for what, ask in asked.items()}
+    return {what: _median(ask, lambda: _spent(resource.RUSAGE_SELF)) for what, ask in asked.items()}
 
 
-def _median(call: Callable[[], object], who: int) -> tuple[float, float]:
+def _spent(who: int) -> float:
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
+
+
+def _median(call: Callable[[], object], spent: Callable[[], float]) -> tuple[float, float]:
     walls, cpus = [], []
     for _ in range(REPEATS):
-        before, started = resource.getrusage(who), time.perf_counter()
+        before, started = spent(), time.perf_counter()
         call()
         walls.append(time.perf_counter() - started)
-        after = resource.getrusage(who)
-        cpus.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        cpus.append(spent() - before)
     return statistics.median(walls), statistics.median(cpus)
 
 
 def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--answer"]:
+        with answering(Path(arguments[1])):
+            print("ready", flush=True)
+            sys.stdin.read()
+        return 0
     print("groups | snapshots of busy tables | what | seconds | CPU seconds")
     for count in [int(text) for text in arguments] or [10, 100]:
         with tempfile.TemporaryDirectory() as folder:
             project = make_groups(Path(folder), count)
             with live(project, count):
-                for what, (wall, cpu) in (commands(project) | answers(project, count)).items():
+                found = commands(project) | answers(project, count)
+                with worker(project) as asked:
+                    found |= commands(project, asked)
+                for what, (wall, cpu) in found.items():
                     print(f"{count} | {BUSY:,} | {what} | {wall:.2f} | {cpu:.2f}", flush=True)
     return 0
 

@@ -35,6 +35,15 @@ GUARDS = (
         _COMMANDS,
     ),
     Guard(
+        "as-defined",
+        "R4",
+        "A worker answers a status by what the files define, as the command itself does.",
+        "cli/commands/runs/served.py",
+        "catalog.versions = no_version",
+        "pass",
+        ("tests/warm/test_status.py",),
+    ),
+    Guard(
         "peer",
         "X4",
         "A worker does not answer another user.",

@@ -43,6 +43,11 @@ class Sinks:
         return self._sinks.pop(name.casefold())
 
 
+def no_version(view: str, number: int) -> tuple[CatalogColumn, ...] | None:
+    """Of definitions alone: which versions of a view are stored, they do not say."""
+    return None
+
+
 class Catalog:
     """Names are looked up whatever their case; one name is one object."""
 
@@ -52,7 +57,7 @@ class Catalog:
         #: Reads the files that AVRO and PROTOBUF sources name; None: their columns are taken as they are written.
         self.schemas = schemas
         #: The columns of a view's version with a number, of what is stored (`evolve/kept_versions.py`).
-        self.versions: Callable[[str, int], tuple[CatalogColumn, ...] | None] = lambda view, number: None
+        self.versions: Callable[[str, int], tuple[CatalogColumn, ...] | None] = no_version
         self._objects: dict[str, Object] = {}
         self.sinks = Sinks()
         #: Front matter above the statements of files, and what it says, by name (`project/front_matter.py`).

@@ -3,6 +3,8 @@ NULL already; what would throw or silently wrap around is written with Spark's `
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from sqlglot import exp
 
 from tidegate.sql.dialect.amounts import how_much
@@ -250,7 +252,13 @@ def _known(node: exp.Expr) -> exp.Expr:
 
 
 def _cast(node: exp.Expr, type_: str) -> exp.Cast:
-    return exp.Cast(this=node, to=exp.DataType.build(type_, dialect="spark"))
+    return exp.Cast(this=node, to=_type(type_).copy())
+
+
+@lru_cache(256)
+def _type(text: str) -> exp.DataType:
+    """Who puts it into a tree takes a copy: it would be parsed again for each sum of each view."""
+    return exp.DataType.build(text, dialect="spark")
 
 
 def _can_overflow(node: exp.Expr, lookup: Lookup) -> bool:

@@ -1,4 +1,5 @@
-"""What a worker does for commands that ask it (`warm`): `tidegate run`, and statements that only read.
+"""What a worker does for commands that ask it (`warm`): `tidegate run`, `tidegate status`, and statements that only
+read.
 
 It is the code of the commands themselves, with the console of whoever has asked, in a session of its own.
 """
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tidegate.cli.asked import project_folder
+from tidegate.cli.asked import StatusRequest, project_folder
+from tidegate.cli.commands.questions.status_answer import tell_status
 from tidegate.cli.commands.runs.run import Run, RunRequest, bring_up_to_date
 from tidegate.cli.commands.runs.sql import run_script
 from tidegate.cli.invocation import Invocation, tell_error
@@ -26,9 +28,10 @@ from tidegate.console.port import Console
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, StepFailed
 from tidegate.project import Project
+from tidegate.runtime.lending import with_lent_views
 from tidegate.session.run import select, select_sinks
 from tidegate.session.session import Session, needed_packages, packages
-from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.catalog import Catalog, no_version
 from tidegate.sql.statements.questions import only_reads
 from tidegate.warm.desk import Asked, Cancelled, Declined, Desk, Work
 from tidegate.warm.likeness import Likeness, likeness_of
@@ -104,12 +107,14 @@ class Service:
         self._lends: Lends = lends or (lambda session, names, asked: nullcontext(lambda event: None))
         # What changed while it was loaded is of no known state.
         # (A session's own catalog is without the sinks of the environment that it only reads.)
-        catalog = session.catalog if session.project.lender is None else session.project.catalog()
+        catalog = session.catalog.copied() if session.project.lender is None else session.project.catalog()
+        # (As the files define it, and as commands know it: a session's own finds stored versions, too.)
+        catalog.versions = no_version
         #: With what Spark was started.
         self._packages = frozenset(packages(session.project, catalog))
         known = files.before if files.now() == files.before else Likeness(os.urandom(8), os.urandom(8))
         self._read = _Read(known, session.project, catalog)
-        self._lock = threading.Lock()
+        self._lock, self._looking = threading.Lock(), threading.Lock()
         self._numbers = itertools.count(1)
         self._pools = Pools("tidegate-command")
 
@@ -118,7 +123,7 @@ class Service:
         """Listen while the block runs. Raises OSError where there can be no socket."""
         project = self._session.project
         with listening(project.state_dir, project.env_name, kind) as made:
-            desk = Desk(made, {"sql": self._sql, "run": self._run})
+            desk = Desk(made, {"sql": self._sql, "run": self._run, "status": self._status})
             try:
                 yield desk
             finally:
@@ -168,6 +173,15 @@ class Service:
                 outcome.code = bring_up_to_date(caller, read.project, read.catalog, wanted, on_event, work)
             except typer.BadParameter as error:
                 raise Declined(str(error)) from None
+        return outcome.code
+
+    def _status(self, asked: Asked) -> int:
+        request = {key: asked.request.get(key) for key in StatusRequest.__dataclass_fields__}
+        read, wanted = self._definitions(asked), StatusRequest(**request)  # type: ignore[arg-type]  # from a command
+        # One at a time: the metadata of all tables are in memory meanwhile.
+        with self._told(asked) as outcome, self._looking:
+            # What a project remembers of its storage may be of an earlier moment.
+            tell_status(asked.console, with_lent_views(replace(read.project)), read.catalog, wanted)
         return outcome.code
 
     # -- with a session ----------------------------------------------------------------------------------------
