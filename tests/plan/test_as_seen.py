@@ -35,7 +35,7 @@ from tidegate.plan.columns.changes import (
     with_step,
 )
 from tidegate.sql.catalog.catalog import Catalog
-from tidegate.sql.catalog.objects import Relation, Seen, View
+from tidegate.sql.catalog.objects import InputAsSeen, Relation, View
 
 LOG = "CREATE TABLE s ({}ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;"
 HOUR = "FROM TUMBLE(s, ts, INTERVAL '1 hour') GROUP BY window_end EMIT ON WINDOW CLOSE"
@@ -246,10 +246,10 @@ def test_E2_columns_are_followed_as_their_identities_say(seed: int) -> None:
         before = next(one for one in columns_before(logged.properties[BEFORE]) if one.number == at)
         assert [name for name, _ in before.columns] == [*(c.name for c in then.columns), "ts"]
         relation = relation_of(load(Catalog(), LOG.format(replace(then, renamed=()).sql())))
-        found = columns_now(Seen(relation, at), logged.changes("s"))
+        found = columns_now(InputAsSeen(relation, at), logged.changes("s"))
         by_identity = {c.number: (c.name, c.kind.lower()) for c in now.columns}
         assert {name: found[name] for name in found if name != "ts"} == {
             c.name: by_identity.get(c.number) for c in then.columns
         }
         changed = {c.name for c in then.columns if by_identity.get(c.number, ("", ""))[1] != c.kind.lower()}
-        assert {one.column for one in lost(Seen(relation, at), logged.changes("s"))} == changed
+        assert {one.column for one in lost(InputAsSeen(relation, at), logged.changes("s"))} == changed
