@@ -37,6 +37,7 @@ PLANTED = (
         'end = f"try_add({TIME}, {ahead + 1}L)"',
         'end = f"try_add({TIME}, {ahead}L)"',
         "< for <=",
+        first=367,
     ),
     Planted(
         "planted-lead",

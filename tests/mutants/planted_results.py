@@ -241,6 +241,7 @@ PLANTED = (
         "rows = self._tables.rows(self.table.identifier, self._snapshot.id)",
         "rows = self._tables.rows(self.table.identifier)",
         "stale read believed",
+        first=2223,
     ),
     Planted(
         "planted-torn-position",
