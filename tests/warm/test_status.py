@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
@@ -87,3 +89,23 @@ def test_what_a_worker_is_asked_for_is_nothing_that_a_command_refuses(project: P
         code, _, errors = say(project, "g000", "--select", "g001")
     assert code == 2
     assert "give either names as arguments, or --select and --exclude" in errors
+
+
+def test_what_a_worker_fails_to_find_out_a_command_finds_out_itself(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = say(project, "--json")
+    asked = Mock(side_effect=MemoryError)
+    with answering(project.root), monkeypatch.context() as patch:
+        patch.setattr("tidegate.cli.commands.runs.served.tell_status", asked)
+        assert say(project, "--json") == alone
+    assert asked.call_count == 1
+
+
+def test_a_worker_that_is_only_looked_at_is_idle(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a monitor does not keep its Spark alive."""
+    with answering(project.root) as desk, monkeypatch.context() as patch:
+        time.sleep(0.2)
+        patch.setattr(Invocation, "project", refused)
+        assert say(project)[0] == 0
+        assert desk.idle >= 0.2

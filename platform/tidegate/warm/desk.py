@@ -11,7 +11,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -135,10 +135,13 @@ Answer = Callable[[Asked], int]
 
 
 class Desk:
-    """Give it a socket that listens. `answers`: by what is asked for."""
+    """Give it a socket that listens. `answers`: by what is asked for; `looks`: those of them that only look at what is
+    there, so that a worker whom only these are asked for is idle."""
 
-    def __init__(self, listening: socket.socket, answers: Mapping[str, Answer]) -> None:
-        self._listening, self._answers = listening, answers
+    def __init__(
+        self, listening: socket.socket, answers: Mapping[str, Answer], looks: Collection[str] = ()
+    ) -> None:
+        self._listening, self._answers, self._looks = listening, answers, looks
         self._works: set[Work] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -209,7 +212,8 @@ class Desk:
         finally:
             with self._lock:
                 self._works.discard(work)
-                self._last = time.monotonic()
+                if request.get("ask") not in self._looks:
+                    self._last = time.monotonic()
 
     def _answer(self, request: dict[str, Any], nonce: str, work: Work) -> dict[str, Any]:
         answer = self._answers.get(str(request.get("ask")))

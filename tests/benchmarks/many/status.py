@@ -43,6 +43,7 @@ from tidegate.store.attention import document
 from tidegate.store.status import read_status
 from tidegate.store.status_values import ProjectStatus
 from tidegate.store.writers import FailingMember, GroupLoad, LiveRecord, recorded
+from tidegate.warm.desk import Desk
 from tidegate.warm.likeness import likeness_of
 
 VIEWS, PARTITIONS, REPEATS = 2, 3, 5
@@ -129,14 +130,14 @@ def live(project: Project, count: int) -> Iterator[None]:
 
 
 @contextmanager
-def answering(root: Path) -> Iterator[None]:
+def answering(root: Path) -> Iterator[Desk]:
     """As while this process works for the project, with a session that is not needed."""
     environ, project = dict(os.environ), Project.load(root)
     files = Files(root, project.env_name, environ, likeness_of(root, project.env_name, environ))
     catalog = with_versions(project, project.catalog())
     session: Any = SimpleNamespace(project=project, catalog=catalog)
-    with Service(session, files).open_to_commands("live"):
-        yield
+    with Service(session, files).open_to_commands("live") as desk:
+        yield desk
 
 
 @contextmanager

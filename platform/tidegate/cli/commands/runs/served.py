@@ -123,7 +123,7 @@ class Service:
         """Listen while the block runs. Raises OSError where there can be no socket."""
         project = self._session.project
         with listening(project.state_dir, project.env_name, kind) as made:
-            desk = Desk(made, {"sql": self._sql, "run": self._run, "status": self._status})
+            desk = Desk(made, {"sql": self._sql, "run": self._run, "status": self._status}, looks={"status"})
             try:
                 yield desk
             finally:
@@ -178,11 +178,23 @@ class Service:
     def _status(self, asked: Asked) -> int:
         request = {key: asked.request.get(key) for key in StatusRequest.__dataclass_fields__}
         read, wanted = self._definitions(asked), StatusRequest(**request)  # type: ignore[arg-type]  # from a command
-        # One at a time: the metadata of all tables are in memory meanwhile.
-        with self._told(asked) as outcome, self._looking:
-            # What a project remembers of its storage may be of an earlier moment.
-            tell_status(asked.console, with_lent_views(replace(read.project)), read.catalog, wanted)
-        return outcome.code
+        # One at a time: the metadata of all tables are in memory meanwhile, and who waits here keeps others out.
+        if not self._looking.acquire(blocking=False):
+            raise Declined("it is answering another tidegate status")
+        try:
+            with self._told(asked) as outcome:
+                # What a project remembers of its storage may be of an earlier moment.
+                project = with_lent_views(replace(read.project))
+                try:
+                    tell_status(asked.console, project, read.catalog, wanted)
+                except TidegateError:
+                    raise
+                except Exception as error:
+                    # Of this process, perhaps: nothing was said yet, and the command can find out by itself.
+                    raise Declined("it has failed") from error
+            return outcome.code
+        finally:
+            self._looking.release()
 
     # -- with a session ----------------------------------------------------------------------------------------
 
