@@ -52,8 +52,7 @@ class RelayConsole:
         self._send({"written": text})
 
     def document(self, data: Any, text: str) -> None:
-        # (A console shows one of both, and what programs get may be large.)
-        self._send({"document": data if self._shape.json else None, "text": "" if self._shape.json else text})
+        self._send({"document": data, "text": text})
 
     def note(self, text: str) -> None:
         self._send({"note": text})

@@ -59,7 +59,8 @@ def tell_status(console: Console, project: Project, catalog: Catalog, asked: Sta
     notes = _of_interest(found, changed, erasing)
     if asked.failing and not data["attention"]:
         text = "" if notes else "nothing needs attention"
-    console.document(data, "\n".join([text, *(["", *notes] if notes else [])]))
+    # (People are shown none of the data, which are much more than the text where another process answers.)
+    console.document({}, "\n".join([text, *(["", *notes] if notes else [])]))
 
 
 def _of_interest(
