@@ -48,7 +48,7 @@ CALLS |= {
 CALLS |= {"expire", "compact", "merge_manifests", "remove_orphans", "remove_files"}
 CALLS |= {"forget_names", "forget_removed"}
 #: Functions, where the others are methods.
-PUTS = {"put_whole", "put", "attempted"}
+PUTS = {"put_whole", "put", "attempted", "make_table"}
 ACTIONS = {"dropTable", "rewriteDataFiles", "rewriteManifests", "usePrefixListing"}
 
 TABLE = "looks at the owner at every commit"
@@ -82,6 +82,7 @@ GUARDS = {
     "iceberg/tables.py:SparkTables.rename_table": LEASE,
     "store/places.py:leave": LEASE,
     "views/versions/renaming.py:take_over": LEASE,
+    "iceberg/tables.py:make_table": LEASE,
     "iceberg/tables.py:with_columns": LEASE,
     "iceberg/tables.py:SparkTables.end_version": LEASE,
     "iceberg/versions/swap.py:SwapCommit.commit": TABLE,

@@ -40,6 +40,7 @@ from tidegate.runtime.lending import with_lent_views
 from tidegate.sql.catalog.lineage import readers_of, reads_of, sources_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.options.in_place import changed_options
+from tidegate.store.listing import spelled
 from tidegate.store.metadata import CommittedTable, load_table
 from tidegate.store.positions import continues, deployment, is_moved, last_deployment
 from tidegate.store.status import stored_edge
@@ -105,7 +106,8 @@ class _Planning:
 
     def before_rename(self, view: View) -> CommittedTable | None:
         """The results that a view will have by its former name (`RENAMED FROM`), and does not have yet."""
-        return self.table(view.renamed_from) if view.renamed_from and self.table(view.name) is None else None
+        name = view.renamed_from if self.table(view.name) is None else None
+        return None if name is None else self.table(spelled(self.storage, name))
 
     def life(self, name: str) -> str | None:
         """Of what is stored now."""
@@ -329,11 +331,8 @@ def _past(planning: _Planning, view: View, stored: CommittedTable) -> KeptPast |
             edges[name] = item.kind, stored_edge(table)
         elif isinstance(item, Relation):
             state = planning.table(f"{name}$state") if item.primary_key else None
-            edge = (
-                stored_edge(table)
-                if not item.primary_key
-                else with_cleaned(None, state.summary if state else {})
-            )
+            cleaned = with_cleaned(None, state.summary if state else {})
+            edge = cleaned if item.primary_key else stored_edge(table)
             edges[name] = item.watermark.kind if item.watermark is not None else None, edge
     columns = [(c.name, c.type) for c in view.columns]
     there = [(name, spark_type(kind)) for name, kind in stored.columns]

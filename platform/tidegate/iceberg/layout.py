@@ -111,13 +111,19 @@ class NewTable:
 
 def placed(table: NewTable, storage: Storage) -> NewTable:
     """In a folder of its own, if the one of its name has a table that was renamed."""
-    _, namespace, name = (part.strip("`") for part in table.identifier.split(".", 2))
-    return replace(table, location=new_place(storage, namespace, name))
+    namespace = table.identifier.split(".", 2)[1]
+    return replace(table, location=new_place(storage, namespace, name_of(table.identifier)))
 
 
 def quote(name: str) -> str:
     """A Spark SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def name_of(identifier: str) -> str:
+    """The name of a table, of its Spark identifier (catalog.namespace.`name`)."""
+    name = identifier.split(".", 2)[2]
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 def ddl(kind: DataType) -> str:

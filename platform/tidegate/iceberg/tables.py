@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.commit import IcebergTable
-from tidegate.iceberg.layout import NewTable, quote
+from tidegate.iceberg.layout import NewTable, placed, quote
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.planned import Planned
 from tidegate.iceberg.protocol import Snapshot
@@ -317,7 +317,14 @@ class SparkTables:
 
 def renamed(identifier: str, name: str) -> str:
     """The identifier of a table of this name beside another one."""
-    return f"{identifier.rpartition('.')[0]}.{quote(name)}"
+    # (A name may have dots.)
+    return ".".join([*identifier.split(".", 2)[:2], quote(name)])
+
+
+def make_table(tables: Tables, table: NewTable, storage: Storage) -> None:
+    """Make a table unless it is there, in a folder that no renamed table has."""
+    if not tables.exists(table.identifier):
+        tables.create_table(placed(table, storage))
 
 
 def with_columns(

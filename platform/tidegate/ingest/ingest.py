@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tidegate.iceberg.layout import missing_progress, new_log, placed, relation_identity, strategy_identity
+from tidegate.iceberg.layout import missing_progress, new_log, relation_identity, strategy_identity
 from tidegate.iceberg.partitions import Decisions
 from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, LogProgress
 from tidegate.iceberg.protocol import going_on
-from tidegate.iceberg.tables import with_columns
+from tidegate.iceberg.tables import make_table, with_columns
 from tidegate.ingest.connector import BatchRows
 from tidegate.ingest.definition import altered, options_of, same_definition
 from tidegate.ingest.relearn import relearned
@@ -115,7 +115,7 @@ class Log(StoredLog):
         clock: Callable[[], datetime],
     ) -> None:
         """`stages`: of a batch, by which all is done; `clock`: the wall clock, UTC."""
-        tables.create_table(placed(new_log(relation, identifier, storage.owner), storage))
+        make_table(tables, new_log(relation, identifier, storage.owner), storage)
         # Looks at the owner, before anything is written.
         super().__init__(tables, storage, relation, identifier, storage.owner)
         if missing_progress(self._target.schema):

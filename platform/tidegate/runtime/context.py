@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import name_of
 from tidegate.iceberg.versions.swap import KEEP_FILES, VERSION
 from tidegate.plan.versions import current_version, next_of
 from tidegate.runtime.borrowed import Borrowed
@@ -16,6 +17,7 @@ from tidegate.runtime.owners import Owners
 from tidegate.runtime.stages import Stages, Watcher
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
 from tidegate.sql.settings import SessionSettings
+from tidegate.store.listing import spelled
 from tidegate.store.places import FORMER, former_names, is_left
 from tidegate.tables.lives import state_identifier
 
@@ -92,6 +94,14 @@ class Context:
         """The table that stores `name`, to be read; None if there is none. Raises TG622 as `stored`."""
         identifier = self.identifier(name)
         return self.tables.open(identifier) if self.tables.exists(identifier) else None
+
+    def before_rename(self, view: View) -> str | None:
+        """The name under which the results of a view are stored that is still to be renamed, as the catalog spells it;
+        None if there are none, or if it has some under its own name."""
+        if view.renamed_from is None or self.stored(view.name) is not None:
+            return None
+        name = spelled(self.project.storage, view.renamed_from)
+        return name if self.stored(name) is not None else None
 
     def _known(self, identifier: str) -> str | None:
         if not self.tables.exists(identifier):
@@ -210,8 +220,10 @@ class Context:
             self._held -= lent
 
     def forget(self, name: str) -> None:
-        """Drop what is stored of `name`: table, plans, checkpoint, staged recording."""
+        """Drop what is stored of `name`: table, plans, checkpoint, staged recording. Raises TG506 for a view whose
+        results still have its former name."""
         self.require_own(name)
+        self._require_renamed(name)
         log = self.identifier(name)
         tables = (state_identifier(log), log)
         for table in (*tables, self.identifier(next_of(name))):
@@ -227,11 +239,21 @@ class Context:
             folders += [storage.table_uri(one) for one in ours]
         self._remove(folders)
 
+    def _require_renamed(self, name: str) -> None:
+        view = self.catalog.find(name)
+        before = self.before_rename(view) if isinstance(view, View) else None
+        if before is not None:
+            raise TidegateError(
+                "TG506",
+                f'"{name}" is not dropped: its results are still stored as "{before}"',
+                hint=f'run first, which renames them; or leave out RENAMED FROM, and "{before}" is another view',
+            )
+
     def _dropped(self, identifier: str) -> str | None:
         """Drop a table. Its folder, if that has a name of the table's: Iceberg removes what its metadata name, not the
         folder, nor what killed tasks have left there; and a server not even that if its client asks twice. Then it
         hears that there is no such table."""
-        folder, names = None, [identifier.rpartition(".")[2].strip("`")]
+        folder, names = None, [name_of(identifier)]
         if not self.project.storage.has_folder_catalog and self.tables.exists(identifier):
             table = self.tables.open(identifier)
             folder, names = table.location.rstrip("/"), [*names, *former_names(table.property(FORMER))]

@@ -26,6 +26,7 @@ from tidegate.session.relations import frame_of
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.options.kafka_options import KafkaOptions, KafkaSinkOptions
 from tidegate.tables.table import KEEP_SECONDS, Cleaned
+from tidegate.views.versions.renaming import take_over
 from tidegate.views.view_table import ViewTable
 
 if TYPE_CHECKING:
@@ -225,6 +226,7 @@ class Session(Context):
 
     def view_table(self, view: View) -> ViewTable:
         """The view's table, opened for writing; hold its `lease` while it is used."""
+        take_over(self, self.declared(view))
         return ViewTable(self, view)
 
 

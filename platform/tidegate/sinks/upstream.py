@@ -21,6 +21,7 @@ from tidegate.sinks.amended import AMENDMENT, Amended, amended, as_of, bound_of
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
 from tidegate.store.positions import KnownCommits, Position, final_keys
 from tidegate.views.definition import as_stored, is_of_results
+from tidegate.views.versions.renaming import not_renamed_yet
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Upstream:
         """None while nothing of it is stored."""
         source = context.catalog.get(sink.upstream)
         assert isinstance(source, Relation | View)
-        identifier = context.stored(source.name)
+        identifier = _stored(context, source)
         if identifier is None:
             return None
         table = context.tables.open(identifier)
@@ -81,7 +82,7 @@ class Upstream:
         """An earlier version of a view (E5), as it was when another one took its place; None if it can't be read any
         more. `life`: as in `Position.table`."""
         view = context.catalog.get(sink.upstream)
-        identifier = context.stored(view.name)
+        identifier = _stored(context, view) if isinstance(view, View) else None
         if identifier is None or not isinstance(view, View):
             return None
         table = context.tables.open(identifier)
@@ -204,6 +205,13 @@ class Upstream:
         fields = tables.rows(self.identifier, self.snapshot).schema.fields
         types = {field.name: ddl(field.dataType) for field in fields}
         return [(name, types[name]) for name in (*(c.name for c in self.source.columns), *added)]
+
+
+def _stored(context: Context, source: Relation | View) -> str | None:
+    """The identifier of what is stored, also where a rename is still to be made: the table is the same one then, and
+    where a sink begins is one place."""
+    found = context.stored(source.name)
+    return not_renamed_yet(context, source) if found is None and isinstance(source, View) else found
 
 
 def _as_stored(

@@ -51,6 +51,8 @@ def newest_in_folder(folder: Path, namespace: str, name: str) -> str | None:
     is committed to the folder would be lost."""
     metadata, moved = folder / namespace / name / "metadata", folder / SUCCESSOR
     elsewhere = location(moved, namespace, name)
+    if elsewhere is None and (folder / record(namespace, name)).exists():
+        elsewhere = ""  # it has another name there
     if elsewhere is not None and not is_of_folder(metadata, elsewhere):
         raise TidegateError(
             "TG620",

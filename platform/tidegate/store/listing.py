@@ -22,6 +22,14 @@ def table_names(storage: Storage, namespace: str) -> list[str]:
     return [] if found is None else sorted(one[-1] for one in found)
 
 
+def spelled(storage: Storage, name: str) -> str:
+    """A name with the small and capital letters that it has in the catalog; as it is, if no table has it there."""
+    names = [
+        one for one in table_names(storage, storage.namespace_of(name)) if one.casefold() == name.casefold()
+    ]
+    return name if name in names else next(iter(names), name)
+
+
 def namespaces(storage: Storage) -> list[str]:
     """The namespaces of the catalog, those of others than this project included. Raises TG620."""
     if storage.has_folder_catalog:

@@ -35,7 +35,7 @@ def leave(storage: Storage, namespace: str, name: str, location: str) -> None:
     """Record that the table at `location`, a URI, will have another name than this one."""
     filesystem, path = storage.filesystem(_record(storage, namespace, name))
     make_folder(filesystem, path.rpartition("/")[0])
-    put_whole(filesystem, path, json.dumps({"location": location}).encode())
+    put_whole(filesystem, path, json.dumps({"location": location.rstrip("/")}).encode())
 
 
 def is_left(storage: Storage, namespace: str, name: str) -> bool:
@@ -46,7 +46,8 @@ def is_left(storage: Storage, namespace: str, name: str) -> bool:
 def new_place(storage: Storage, namespace: str, name: str) -> str | None:
     """Where a new table of this name is to be, a URI; None where the catalog decides."""
     left = _left(storage, namespace, name)
-    return None if left is None else f"{left}-{uuid4().hex[:8]}"
+    # (What is left may have a folder of an earlier name yet.)
+    return None if left is None else f"{left.rpartition('/')[0]}/{name}-{uuid4().hex[:8]}"
 
 
 def _left(storage: Storage, namespace: str, name: str) -> str | None:

@@ -170,7 +170,7 @@ def continues(before: Mapping[str, str], sink: Sink, catalog: Catalog, table: Co
     names = [] if table is None else former_names(table.properties.get(FORMER))
     if isinstance(upstream, View) and upstream.renamed_from is not None:
         names.append(upstream.renamed_from)
-    return before["from"] in names
+    return before["from"].casefold() in (name.casefold() for name in names)
 
 
 def deployment_file(storage: Storage, name: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import overtaken
-from tidegate.iceberg.layout import carried_column, new_view_table, placed, quote, view_columns
+from tidegate.iceberg.layout import carried_column, new_view_table, quote, view_columns
 from tidegate.iceberg.protocol import (
     AMENDED_GROUPS,
     AMENDMENT,
@@ -26,7 +26,7 @@ from tidegate.iceberg.protocol import (
     continued,
     drive,
 )
-from tidegate.iceberg.tables import with_columns
+from tidegate.iceberg.tables import make_table, with_columns
 from tidegate.iceberg.versions.swap import VersionStart
 from tidegate.plan.closing import PARTIAL, held_back, is_due, stops
 from tidegate.plan.columns.changes import seen
@@ -101,7 +101,7 @@ class ViewTable:
         known = seen(view, partial(changes_of, context))
         new = new_view_table(view, columns, identifier, carried, owner, known)
         if building is None:
-            context.tables.create_table(placed(new, context.project.storage))
+            make_table(context.tables, new, context.project.storage)
         else:
             new = replace(new, properties={**new.properties, BUILDING: building.to_text()})
             context.tables.make_version(new, context.identifier(view.name), building.number, start)

@@ -46,8 +46,10 @@ def alike(one: str, other: str) -> bool:
 def alike_but_for(before: str, now: str, names: Mapping[str, str]) -> bool:
     """Whether two definitions of a view ask for the same once what they read has the names of now. `names`: those by
     the ones of before, which are in small letters."""
-    meaning = _meaning(before, names)
-    return meaning is not None and meaning == _meaning(now)
+    # (Whose letters may be small or capital ones.)
+    spelled = {name.casefold(): name.casefold() for name in names.values()}
+    meaning = _meaning(before, {old: name.casefold() for old, name in names.items()})
+    return meaning is not None and meaning == _meaning(now, spelled)
 
 
 def view_syntax(definition: str) -> CreateViewSyntax | None:

@@ -88,6 +88,8 @@ def promote(
 
 def finished(context: Context, view: View, branch: Project) -> FinishedRows | str:
     """What the branch has computed of a view; or why that can't be taken as it is."""
+    if (before := context.before_rename(view)) is not None:
+        return f'it keeps the results that are stored as "{before}", which the next run renames'
     identifier = f"{CATALOG}.{branch.env.warehouse.namespace}.{quote(view.name)}"
     if not context.tables.exists(identifier):
         return "the branch has no results of it"

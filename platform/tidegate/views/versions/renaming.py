@@ -18,6 +18,7 @@ from tidegate.iceberg.layout import is_of_renamed, is_of_view, view_identity
 from tidegate.iceberg.table_change import TableChange
 from tidegate.plan.columns.changes import SEEN
 from tidegate.plan.versions import LIFE_OF_INPUT, next_of
+from tidegate.project.owner import OWNER, Owner
 from tidegate.sql.catalog.lineage import renamed_inputs
 from tidegate.sql.catalog.objects import View
 from tidegate.store.places import FORMER, former_names, leave
@@ -40,11 +41,11 @@ def take_over(context: Context, view: View) -> None:
     """Let the view have the results that are stored under its former name, if there are any, and none of its own; hold
     its lease. Raises TG506 for results that are not of its query, TG508 for those that another process writes, TG531
     for those of another owner (X3), TG607 where the catalog is a folder."""
-    before = view.renamed_from
-    if before is None or not _is_to_be_renamed(context, view.name, before):
+    before = context.before_rename(view)
+    if before is None:
         return
     with context.lease(before), context.lease(before, _NEXT), kept_apart(context, before):
-        if not _is_to_be_renamed(context, view.name, before):
+        if context.before_rename(view) is None:
             return
         storage, identifier = context.project.storage, context.identifier(before)
         table = context.tables.open(identifier, context.project.owner)
@@ -72,7 +73,7 @@ def follow(context: Context, view: View) -> None:
     for name in names.values():
         below = context.catalog.get(name)
         assert isinstance(below, View)
-        if below.renamed_from is not None and _is_to_be_renamed(context, name, below.renamed_from):
+        if context.before_rename(context.declared(below)) is not None:
             with context.lease(name):
                 take_over(context, context.declared(below))
 
@@ -127,6 +128,20 @@ def _with_names(text: str, names: Mapping[str, str]) -> str:
     return json.dumps({names.get(key.casefold(), key): one for key, one in found.items()}, sort_keys=True)
 
 
+def not_renamed_yet(context: Context, view: View) -> str | None:
+    """The identifier of the results that a view will have, and that still have its former name; None if there are none,
+    or if they can't become its own."""
+    before = context.before_rename(context.declared(view))
+    table = None if before is None else context.tables.open(context.identifier(before))
+    if table is None:
+        return None
+    table.refresh()
+    stored = table.properties()
+    is_own = Owner.of_text(stored.get(OWNER)) in (None, context.project.owner)
+    refused = in_the_way(context.project.storage, context.declared(view), stored, context.catalog)
+    return table.identifier if is_own and refused is None else None
+
+
 def in_the_way(storage: Storage, view: View, stored: Mapping[str, str], catalog: Catalog) -> str | None:
     """Why results that are stored under a view's former name can't get its present one, in words; None if they can.
     `stored`: what their table says."""
@@ -153,7 +168,3 @@ def refused(view: View, why: str) -> TidegateError:
         hint=f'{first}; or leave out RENAMED FROM: "{view.name}" is then computed from the log',
         location=view.location,
     )
-
-
-def _is_to_be_renamed(context: Context, name: str, before: str) -> bool:
-    return context.stored(name) is None and context.stored(before) is not None
