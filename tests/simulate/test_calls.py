@@ -52,6 +52,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "iceberg/retire.py": "uuid.uuid4",
         "sinks/filewriter.py": "uuid.uuid4",
         "sinks/statefile.py": "uuid.uuid4",
+        "store/places.py": "uuid.uuid4",
         "tasks/memories.py": "uuid.uuid4",
         "views/revisions/erased_windows.py": "uuid.uuid4",
         "tasks/writer.py": "uuid.uuid4",
@@ -114,6 +115,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "store/sqlite_catalog.py": "sqlite3.connect ….is_file",
     },
     "Moves a catalog: a command of its own, which no run contains, and which is tested by being repeated.": {
+        "maintenance/catalog_move.py": "….glob",
         "project/edit.py": "….exists ….mkdir ….read_text",
     },
     "Starts and watches the JVM, which tests without one do not have.": {
@@ -149,7 +151,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "store/brokers/broker_access.py": "os.fdopen os.unlink tempfile.mkstemp",
         "store/brokers/broker_client.py": "kafka.KafkaAdminClient kafka.net.compat.KafkaNetClient "
         "kafka.net.selector.NetworkSelector",
-        "store/folder_catalog.py": "….glob ….is_dir ….is_file ….read_text",
+        "store/folder_catalog.py": "….exists ….glob ….is_dir ….is_file ….read_text",
         "store/listing.py": "….is_dir ….iterdir",
         "store/metadata.py": "pyarrow.parquet.ParquetFile pyiceberg.catalog.load_catalog",
         "store/status.py": "datetime.datetime.now",

@@ -323,8 +323,7 @@ def renamed(identifier: str, name: str) -> str:
 
 def make_table(tables: Tables, table: NewTable, storage: Storage) -> None:
     """Make a table unless it is there, in a folder that no renamed table has."""
-    if not tables.exists(table.identifier):
-        tables.create_table(placed(table, storage))
+    tables.create_table(table if tables.exists(table.identifier) else placed(table, storage))
 
 
 def with_columns(
