@@ -269,6 +269,14 @@ class SparkTables:
             if not lacks_namespace(error):
                 raise
             self._create_first_table(table)
+        if table.location is not None and table.location.startswith("file:///"):
+            self._write_place(table, table.location)
+
+    def _write_place(self, table: NewTable, location: str) -> None:
+        """Spark writes file:/ where all else is in a folder of file:///."""
+        java = IcebergTable(self.spark, table.identifier).java
+        if str(java.location()) == location.replace("file:///", "file:/", 1):
+            java.updateLocation().setLocation(location).commit()
 
     def _create_first_table(self, table: NewTable) -> None:
         """Servers want a namespace to be made before its first table. Where several make it at the same moment, one of
