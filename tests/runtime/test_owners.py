@@ -80,6 +80,7 @@ GUARDS = {
     "iceberg/tables.py:SparkTables.add_stored_column": LEASE,
     "iceberg/tables.py:SparkTables.drop_table": LEASE,
     "iceberg/tables.py:SparkTables.rename_table": LEASE,
+    "iceberg/tables.py:SparkTables._write_place": LEASE,
     "store/places.py:leave": LEASE,
     "views/versions/renaming.py:take_over": LEASE,
     "iceberg/tables.py:make_table": LEASE,
