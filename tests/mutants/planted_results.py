@@ -282,6 +282,6 @@ PLANTED = (
         "        ):\n",
         "        if True:\n",
         "lease not taken",
-        first=350,
+        first=1623,
     ),
 )

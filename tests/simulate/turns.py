@@ -36,7 +36,7 @@ class Turns:
 
     def __init__(self, play: Plays, act: Together) -> None:
         self._play, self._act, self._turns = play, act, list(act.turns)
-        self._files, self._given = list(act.files), False
+        self._files, self._given, self._until = list(act.files), False, act.until
         self._works: dict[str, Callable[[Session], object]] = {}
         self._wake: dict[str, threading.Event] = {}
         self._threads: dict[str, threading.Thread] = {}
@@ -65,7 +65,7 @@ class Turns:
             for thread in threads:
                 thread.join()
         finally:
-            outside.pause = lambda: None
+            outside.pause = lambda name: None
         if not second.dead:
             self._play.ended(second)
         if self._errors:
@@ -95,9 +95,11 @@ class Turns:
         else:
             self._done.set()
 
-    def _pause(self) -> None:
+    def _pause(self, name: str) -> None:
         """Before a step: the other one's turn may have come."""
         self._left -= 1
+        if name == self._until:
+            self._left, self._until = -1, ""
         me = self._play.outside.driver
         if self._threads[me.name] is not threading.current_thread():
             raise RuntimeError("a driver asks the outside in a thread that it has made, which has no turn")

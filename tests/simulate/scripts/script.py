@@ -14,6 +14,8 @@ from tests.simulate.scripts.pipelines import Pipeline
 from tests.simulate.scripts.rows import FileRows, Rows
 from tests.simulate.scripts.steps import (
     AFTER,
+    DECIDING,
+    DELIVERING,
     DELIVERY_STEPS,
     ERASING_STEPS,
     FIRST,
@@ -29,13 +31,7 @@ from tests.simulate.scripts.steps import (
     WEIGHTS,
     faults_of,
 )
-from tests.simulate.scripts.topic_acts import (
-    TOPIC_ACTS,
-    Messages,
-    Topic,
-    TopicAct,
-    topic_of,
-)
+from tests.simulate.scripts.topic_acts import TOPIC_ACTS, Messages, Topic, TopicAct, topic_of
 from tests.simulate.scripts.views import JOINS, MEASURES, OVER, VIEWS
 from tests.simulate.world.outside import STALE, Fault, Wish
 
@@ -59,12 +55,14 @@ class Run:
 class Together:
     """Two drivers run everything, in turns: each goes on for some steps. `turns`: how many. `second`: what the second
     one does: run, keep, amend or erase; `apart`: on a machine of its own, where no lease of the first is known.
-    `files`: what arrives meanwhile, one at the end of each turn."""
+    `files`: what arrives meanwhile, one at the end of each turn. `until`: the step before which a turn ends, too, the
+    first time that it comes."""
 
     turns: tuple[int, ...]
     second: str = "run"
     apart: bool = True
     files: tuple[FileRows, ...] = ()
+    until: str = ""
 
 
 @dataclass(frozen=True)
@@ -382,10 +380,14 @@ def _together(rng: Random, amends: bool, pipeline: Pipeline, rows: Rows | None) 
     # Views and deliveries come late in a run. (What a sink has delivered into files, only its lease keeps apart.)
     far = rng.random() < 0.5 and not (apart and pipeline.sink)
     steps = [30, 60, 75, 90, 150] if far else [1, 2, 5, 12, 30]
+    # What the first one knows before such a step is old when its next turn comes.
+    delivers = pipeline.sink and not apart
+    until = rng.choice(DELIVERING if delivers else DECIDING) if rng.random() < 0.35 else ""
+    turns = (10_000, rng.choice([150, 10_000])) if until else tuple(rng.choice(steps) for _ in range(6))
     # (A partition that nobody knew when a batch was planned has no part in it.)
-    more = rows is not None and not (apart and pipeline.sink) and rng.random() < 0.6
+    more = rows and not (apart and pipeline.sink) and (rng.random() < 0.6 or (until and delivers))
     files = tuple(rows.file(known=True) for _ in range(rng.choice([1, 2]))) if rows and more else ()
-    return Together(tuple(rng.choice(steps) for _ in range(6)), second, apart, files)
+    return Together(turns, "run" if until and delivers else second, apart, files, until)
 
 
 #: The id of the first row of a second source.

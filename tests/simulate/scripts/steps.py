@@ -19,6 +19,9 @@ UPKEEP_STEPS = ("delete data", "delete metadata", "list data", "list metadata")
 ERASING_STEPS = tuple(
     f"{operation} erasing" for operation in ("write", "move", "look", "list", "read", "delete")
 )
+#: Steps by which something is decided, and those of a delivery.
+DECIDING = ("move plan", "commit log", "commit view")
+DELIVERING = ("look staging", "write staging", "write position")
 #: Steps that each driver does again and again.
 LOADS = ("load log", "load view")
 #: Steps that follow only a fault, and that fault.

@@ -139,8 +139,8 @@ class Outside:
         self.armed = False
         #: Who looks now is no driver.
         self.quiet = 0
-        #: Called before each step: the place at which another driver goes on.
-        self.pause: Callable[[], None] = lambda: None
+        #: Called before each step, with its name: the place at which another driver goes on.
+        self.pause: Callable[[str], None] = lambda name: None
 
     def begin(self, act: int) -> None:
         """The next act."""
@@ -167,7 +167,7 @@ class Outside:
         if driver.dead:
             raise Killed(name)
         if self.armed:
-            self.pause()
+            self.pause(name)
             if driver.dead:
                 raise Killed(name)
         fault = self._fault(name)
