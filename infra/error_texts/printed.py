@@ -157,6 +157,8 @@ hint: install that later release again; nothing was read or changed""",
 hint: free some space there (tidegate upkeep, tidegate cleanup, a larger disk); what was committed is kept, and nothing is half done: when this is repaired, run the same command again""",
     "TG624": """error TG624: object storage refuses temporary credentials, because they have expired: When uploading object with key 'tidegate/_streams/main/orders/plans/plan-000000000042' in bucket 'lake': AWS Error UNKNOWN (HTTP status 400) during PutObject operation: Unable to parse ExceptionName: ExpiredToken Message: The provided token has expired.
 hint: set new ones and start again; without keys in warehouse.storage, Amazon's default chain renews them by itself (docs/cluster.md, Temporary credentials); what was committed is kept, and nothing is half done: when this is repaired, run the same command again""",
+    "TG625": """error TG625: this Python environment has the compiled build of sqlglot, which tidegate's SQL can't extend
+hint: pip uninstall sqlglotc; a tool that needs it belongs in an environment of its own""",
     "TG707": """error TG707: the process that carried out this command has ended
 hint: what was committed is kept; run the same command again""",
     "TG708": """error TG708: other commands could not use this Spark, because it can't have a socket: [Errno 1] Operation not permitted

@@ -77,6 +77,10 @@ PROJECTS: dict[str, tuple[str, str]] = {
         "The expectations in `quality/` are checked by the library Great Expectations. It is a dependency of tidegate, but this Python environment does not have it.",
         "Install the version that the hint names.",
     ),
+    "TG625": (
+        "Reading SQL relies on the library sqlglot. Another package, sqlglotc, replaces it by a compiled build, whose classes Python classes can't inherit from. Another tool in the same Python environment has installed it.",
+        "Remove sqlglotc: sqlglot works without it. Install the tool that needs it in an environment of its own.",
+    ),
     "TG620": (
         (
             "A file of a table is damaged or missing, the catalog does not answer, or only some environments and "

@@ -328,7 +328,7 @@ def test_doctor_writes_nothing_but_its_probe(shop: Path) -> None:
 
 def test_doctor_outside_a_project_and_with_a_broken_one(tidegate: Call, shop: Path, tmp_path: Path) -> None:
     (shop / "assets" / "bad.sql").write_text("CREATE")
-    assert "tidegate check shows where the variables are used" in tidegate("doctor").stdout
+    assert " – tidegate check shows where" in tidegate("doctor").stdout
     os.chdir(tmp_path)
     assert "not a tidegate project" in tidegate("doctor").stdout
 

@@ -46,6 +46,17 @@ def test_unknown_environment_did_you_mean(tmp_path: Path) -> None:
     assert refused(tmp_path, "../resources/cluster").code == "TG602"
 
 
+def test_a_compiled_sqlglot_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "assets").mkdir()
+    monkeypatch.setattr("sqlglot.parser.__file__", "sqlglot/parser.cpython-311-x86_64-linux-gnu.so")
+    with pytest.raises(TidegateError) as caught:
+        Project.load(tmp_path).catalog()
+    assert caught.value.code == "TG625"
+    assert "pip uninstall sqlglotc" in str(caught.value)
+
+
 def test_assets_come_in_a_fixed_order_then_definitions(tmp_path: Path) -> None:
     (tmp_path / "assets" / "deep").mkdir(parents=True)
     for name in ("b.sql", "a.sql", "deep/c.sql", "note.txt"):

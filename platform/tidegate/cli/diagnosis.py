@@ -193,9 +193,8 @@ def _project(project: Project | None, problem: TidegateError | None) -> CheckRes
         for check in checks:
             check()
     except TidegateError as error:
-        return CheckResult(
-            "project", "bad", error.message, "tidegate check shows where the variables are used"
-        )
+        todo = error.hint if error.location is None else "tidegate check shows where"
+        return CheckResult("project", "bad", error.message, todo)
     return CheckResult("project", "ok", f"{project.root}, environment {project.env_name}")
 
 

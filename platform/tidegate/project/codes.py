@@ -23,5 +23,6 @@ CODES: dict[str, str] = {
     "TG621": "Kafka broker that can't be reached or refuses the login, or a topic that does not exist",
     "TG623": "disk that is full, or location that can't be written",
     "TG624": "object storage that does not answer, or refuses the credentials",
+    "TG625": "compiled build of sqlglot",
     "TG622": "stored table that a later release of tidegate has written",
 }

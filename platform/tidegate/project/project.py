@@ -168,6 +168,7 @@ class Project:
         from tidegate.project.schemas import schema_reader
         from tidegate.sql.statements.analysis import load_catalog
 
+        _require_interpreted_sqlglot()
         texts = {self._definition(name): sql for name, sql in (instead or {}).items()}
         files = [(name, texts.get(self.root / name, text)) for name, text in self.assets(problems)]
         catalog = load_catalog(files, schema_reader(self.root), problems, self.reach)
@@ -244,6 +245,18 @@ def _environment(
 def environments(root: Path) -> list[str]:
     """Names of the environments that have a file."""
     return sorted(p.stem for p in (root / "resources").glob("*.yaml") if p.is_file())
+
+
+def _require_interpreted_sqlglot() -> None:
+    """Raise TG625 if sqlglot is compiled: no Python class can inherit from its parser then, as tidegate's does."""
+    from tidegate.sql.dialect.parsing import is_interpreted
+
+    if not is_interpreted():
+        raise TidegateError(
+            "TG625",
+            "this Python environment has the compiled build of sqlglot, which tidegate's SQL can't extend",
+            hint="pip uninstall sqlglotc; a tool that needs it belongs in an environment of its own",
+        )
 
 
 def _read(path: Path, root: Path) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
+from sqlglot import parser as library
 from sqlglot.errors import ErrorLevel
 from sqlglot.tokens import Token, TokenType
 
@@ -41,6 +42,11 @@ _ENDS = (
     *(TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END, TokenType.NULL, TokenType.TRUE, TokenType.FALSE),
 )
 _TIDEGATE = Tidegate()
+
+
+def is_interpreted() -> bool:
+    """Whether sqlglot's parser is Python, as its classes must be for those here to inherit from them."""
+    return str(library.__file__).endswith(".py")
 
 
 def parse_expression(text: Text, span: list[Token]) -> exp.Expr:
