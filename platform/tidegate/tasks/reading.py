@@ -13,6 +13,11 @@ import pyarrow as pa
 Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
+#: Beside the rows, in a column that no definition can name, and in a task's report: what a reader has found in some of
+#: them that no column is for (`json_members.Members`).
+LOOKED = "\x1flooked"
+
+
 class NeedsSpark(Exception):
     """A reader met what only Spark reads. Nothing of its micro-batch is kept, and Spark reads all of it."""
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 
 from tidegate.plan.columns.changes import CHANGES, holds, steps
 from tidegate.plan.columns.merging import MOST, width
-from tidegate.plan.columns.undeclared import LENGTH, FoundColumn, shortened
+from tidegate.plan.columns.undeclared import LENGTH, NOTHING, FoundColumn, shortened
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, is_reserved
 from tidegate.sql.dialect.types import display, parse_ddl
 
@@ -82,7 +82,9 @@ def to_take_in(
     }
     candidates: dict[str, TakenIn] = {}
     for name, column in found.items():
-        if column.type is not None and name.casefold() not in there and can_be_a_column(name):
+        if column.type in (None, NOTHING) or name.casefold() in there:
+            continue
+        if column.type is not None and can_be_a_column(name):
             one = TakenIn(name, column.type, shortened(column.where), epoch)
             candidates.setdefault(name.casefold(), one)
     new: list[TakenIn] = []
@@ -165,7 +167,7 @@ def _undeclarable(column: CatalogColumn, was: TakenIn) -> str | None:
 def additions(relation: str, name: str, types: Mapping[str, str]) -> list[str]:
     """The statements that would take the first columns in. `relation`: SOURCE or TABLE; `types`: by name, Spark types.
     Driver side."""
-    kinds = {column: kind for column, kind in types.items() if can_be_a_column(column)}
+    kinds = {column: kind for column, kind in types.items() if kind != NOTHING and can_be_a_column(column)}
     return [
         f'ALTER {relation} "{name}" ADD COLUMN "{column}" {display(kind)}'
         for column, kind in list(kinds.items())[:_SPELLED]
