@@ -102,8 +102,8 @@ def test_E2_fields_of_a_registrys_json_schema_are_taken_in_with_their_types(
     topic.send(
         {"coupon": "a", "n": 1, "price": 2, "at": {"x": 1, "y": "z"}, "lines": [1, 2], "any": 1},
         # No value of any type rejects a row: nobody has declared these columns (W5).
-        {"coupon": {"k": 1}, "n": "one", "price": True, "at": {"x": "no"}, "lines": "none"},
-        {"coupon": None, "n": 2**70, "price": "NaN", "at": 7, "lines": [1, "x"]},
+        {"coupon": {"k": 1}, "n": "one", "price": True},
+        {"coupon": None, "n": 2**70, "price": {"x": 1}},
         {"coupon": "d", "n": -5, "price": 1.5, "at": {"x": 2}, "lines": []},
     )
     session = topic.read()
@@ -126,7 +126,7 @@ def test_E2_fields_of_a_registrys_json_schema_are_taken_in_with_their_types(
         (None,) * 6,
         ("a", 1, "2.0", 1, "z", [1, 2]),
         ('{"k": 1}', None, None, None, None, None),
-        (None, None, "NaN", None, None, None),
+        (None, None, None, None, None, None),
         ("d", -5, "1.5", 2, None, []),
     ]
     # From here on they are columns like any other.
@@ -134,6 +134,29 @@ def test_E2_fields_of_a_registrys_json_schema_are_taken_in_with_their_types(
     session = topic.read(columns)
     assert shown(session, 'SELECT reason FROM "s$rejected"') == [('unparseable: column "n" wants BIGINT',)]
     assert audit_source(session, "s").ok
+
+
+@pytest.mark.runner("spark")
+def test_W5_what_spark_converts_of_a_field_that_was_taken_in_is_null_where_it_does_not_fit(
+    workbench: Workbench, producer: Producer
+) -> None:
+    topic = registered(producer, workbench)
+    nested = {"type": "object", "properties": {"x": INTEGER}}
+    lines = {"type": "array", "items": INTEGER}
+    register(producer, 1, id=INTEGER, at=nested, lines=lines, price={"type": "number"})
+    topic.send(
+        {"at": {"x": "no"}, "lines": "none", "price": "Infinity"},
+        {"at": 7, "lines": [1, "x"], "price": "NaN"},
+        {"at": {"x": 1}, "lines": [1, None], "price": 1},
+    )
+    session = topic.read()
+    assert shown(session, 'SELECT count(*) FROM "s$rejected"') == [(0,)]
+    session = topic.read("id BIGINT, at STRUCT<x BIGINT>, lines BIGINT[], price DOUBLE")
+    assert shown(session, "SELECT at.x, lines, CAST(price AS VARCHAR) FROM s ORDER BY id") == [
+        (None, None, "Infinity"),
+        (None, None, "NaN"),
+        (1, [1, None], "1.0"),
+    ]
 
 
 def test_E2_versions_that_spell_a_name_in_two_ways_are_reported_where_names_are_exact(
@@ -278,6 +301,7 @@ def test_E2_E7_R2_a_member_of_messages_is_taken_in_with_the_batch_behind_the_one
     for statement in ('"coupon" VARCHAR', '"n" BIGINT', '"ok" BOOLEAN'):
         assert f'ALTER SOURCE "s" ADD COLUMN {statement};' in finding.advice
     assert finding.advice.count("ADD COLUMN") == 3
+    assert '; no statement is given for "at", "nothing", "mixed": the values are nested,' in finding.advice
     topic.send(row | {"coupon": "b"}, row | {"n": "x"}, row | {"nothing": 5})
     session = topic.read(columns)
     (note,) = shown(
@@ -315,6 +339,11 @@ def test_E7_a_type_that_earlier_batches_contradict_is_reported_and_not_taken_in(
     assert undeclared(session) == {"mixed": "batch 3"}
     session = topic.read("id BIGINT, nothing DOUBLE")
     assert shown(session, "SELECT nothing FROM s ORDER BY id DESC LIMIT 2") == [(2.0,), (None,)]
+
+
+def test_messages_of_csv_have_no_header_and_take_nothing_in(workbench: Workbench, broker: AnyBroker) -> None:
+    with pytest.raises(TidegateError, match="TG404"):
+        Messages(workbench, broker, "CSV").source()
 
 
 def test_small_batches_are_looked_at_together(workbench: Workbench, broker: AnyBroker) -> None:
@@ -367,8 +396,8 @@ def test_X2_X4_hostile_names_neither_stop_a_source_nor_widen_its_log(
     workbench: Workbench, broker: AnyBroker
 ) -> None:
     topic = Messages(workbench, broker)
-    strange = dict.fromkeys(
-        ("__proto__", "_raw", "_outcome", "$rowtime", "a b", "ä", "x" * 100, "y" * 10000, "Foo", "foo"), 1
+    strange: dict[str, Any] = dict.fromkeys(
+        ("__proto__", "_raw", "_outcome", "$rowtime", "a b", "ä", "x" * 100, "y" * 9999, "Foo", "foo"), 1
     )
     many = {f"m{i}": i for i in range(2000)}
     topic.send(*[strange | many | {f"own{i}": 1} for i in range(20)])

@@ -167,8 +167,23 @@ def _undeclarable(column: CatalogColumn, was: TakenIn) -> str | None:
 def additions(relation: str, name: str, types: Mapping[str, str]) -> list[str]:
     """The statements that would take the first columns in. `relation`: SOURCE or TABLE; `types`: by name, Spark types.
     Driver side."""
-    kinds = {column: kind for column, kind in types.items() if kind != NOTHING and can_be_a_column(column)}
+    kinds = {column: kind for column, kind in types.items() if _can_be_added(column, kind)}
     return [
         f'ALTER {relation} "{name}" ADD COLUMN "{column}" {display(kind)}'
         for column, kind in list(kinds.items())[:_SPELLED]
     ]
+
+
+def not_added_text(names: Iterable[str], types: Mapping[str, str]) -> str:
+    """For people: of which columns nobody can say such a statement; empty if there are none."""
+    spelled = [f'"{name}"' for name in names if not _can_be_added(name, types.get(name))]
+    if not spelled:
+        return ""
+    return (
+        f"; no statement is given for {_first(spelled)}: the values are nested, of several types or all NULL, or the "
+        "name can't be a column's"
+    )
+
+
+def _can_be_added(name: str, kind: str | None) -> bool:
+    return kind not in (None, NOTHING) and can_be_a_column(name)
