@@ -8,6 +8,7 @@ from tests.mutants.guard import Guard
 _FIELDS = "tests/tasks/decode/test_new_fields.py"
 _FILES = "tests/evolve/test_taken_in.py"
 _JSON = "tests/evolve/test_taken_in_json.py"
+_MESSAGES = "tests/evolve/test_taken_in_messages.py"
 _COLUMNS = "tests/plan/test_column_changes.py"
 _REGISTRY = "tests/evolve/test_registry_evolution.py"
 _PARQUET = "tests/tasks/parquet/test_parquet_limits.py"
@@ -219,7 +220,7 @@ GUARDS: tuple[Guard, ...] = (
         "ingest/sources/message_fields.py",
         "    if before is None or name not in before.columns:",
         "    if True:",
-        (f"{_JSON}::test_E7_a_type_that_earlier_batches_contradict_is_reported_and_not_taken_in",),
+        (f"{_MESSAGES}::test_E7_a_type_that_earlier_batches_contradict_is_reported_and_not_taken_in",),
     ),
     Guard(
         "seen-nothing",
