@@ -1,5 +1,5 @@
-"""What the readers of a batch's rows are to the tasks that call them: decoders, gate and panes share it, and none of them
-loads another in an executor. Executor side."""
+"""What the readers of a batch's rows are to the tasks that call them: decoders, gate and panes share it, and none of
+them loads another in an executor. Executor side."""
 
 from __future__ import annotations
 
