@@ -275,7 +275,7 @@ def test_R2_E7_a_run_that_ends_between_the_columns_and_the_batch_is_continued(
 
 @pytest.mark.parametrize(
     ("encode", "options"),
-    [("JSON", ADD), ("CSV (without_header = 'true')", ADD), ("CSV", ", schema.evolution = 'all'")],
+    [("CSV (without_header = 'true')", ADD), ("CSV", ", schema.evolution = 'all'")],
 )
 def test_an_input_that_names_no_columns_has_none_that_are_taken_in(
     workbench: Workbench, encode: str, options: str

@@ -73,7 +73,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "session/live.py": "os.getpid random.Random",
     },
     "How long a registry that is not needed is not asked again: what it says of new fields is shown only.": {
-        "ingest/sources/kafka.py": "time.monotonic",
+        "ingest/sources/message_fields.py": "time.monotonic",
     },
     "A copy for people, outside of the warehouse: `tidegate verify` checks it, and tests make real ones.": {
         "audit/backup.py": "pyarrow.fs.LocalFileSystem shutil.rmtree time.time ….exists ….glob ….is_dir ….iterdir "

@@ -8,7 +8,7 @@ from datetime import datetime
 from tidegate.findings.facts import SourceFacts
 from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Candidate, Finding, Waiting
-from tidegate.plan.columns.taken_in import additions
+from tidegate.plan.columns.taken_in import additions, not_added_text
 from tidegate.plan.columns.undeclared import Undeclared, undeclared_text
 from tidegate.plan.crashes import Crashes
 from tidegate.project.jobs.stalls import StallLimits
@@ -100,7 +100,8 @@ def _undeclared(status: RelationStatus, undeclared: Undeclared) -> Finding:
         asset=name,
         text=f"{name}: {undeclared_text(undeclared.columns)}",
         advice="these columns do not block rows; to read one, add it to the definition, or by a statement, which may "
-        f"stand in the file below it: {statements}; the rows that were read before have NULL in it (E2)",
+        f"stand in the file below it: {statements}; the rows that were read before have NULL in it (E2)"
+        + not_added_text(undeclared.columns, undeclared.types),
         numbers={"columns": len(undeclared.columns)},
     )
 

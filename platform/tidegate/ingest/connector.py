@@ -8,7 +8,7 @@ reads the same rows in the same order.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -90,7 +90,8 @@ class BatchRows:
     order. `aligned`: each partition's rows are already in one task and in order, no shuffle is needed; the driver
     verifies it from the tasks' reports. `position`: where in another log these rows end, for the commit to note;
     `absent_before`: of such rows those before this time may be missing, which were gone before they could be read (R5).
-    `undeclared`: columns of the input that nobody reads, for the commit to note.
+    `undeclared`: columns of the input that nobody reads, for the commit to note; `looks` finds more of them in what the
+    tasks have reported.
     `care`: of the plan.
     """
 
@@ -102,7 +103,12 @@ class BatchRows:
     absent_before: int | None = None
     direct: Direct | None = None
     undeclared: Mapping[str, FoundColumn] = field(default_factory=dict)
+    looks: Callable[[Sequence[Mapping[str, Any]]], Mapping[str, FoundColumn]] = lambda reports: {}
     care: int = 0
+
+    def seen(self, reports: Sequence[Mapping[str, Any]]) -> Mapping[str, FoundColumn]:
+        """All columns of the input that nobody reads, once its tasks have reported."""
+        return {**self.undeclared, **self.looks(reports)}
 
 
 class Connector(Protocol):

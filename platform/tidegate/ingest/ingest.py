@@ -177,12 +177,7 @@ class Log(StoredLog):
         if decisions is not None:
             self.progress.prepare(decisions)
         reports = self.stages.carry_out(GateStage, lambda _: self._judge(epoch, rows, arrived, decisions))
-        judged = {
-            name: GateState.from_dict(entry["state"])
-            for r in reports
-            for name, entry in r["partitions"].items()
-        }
-        after = self._after(epoch, judged, rows, arrived, files or [], last, decisions, crashed)
+        after = self._after(epoch, reports, rows, arrived, files or [], last, decisions, crashed)
         known = self.progress.undeclared.columns if self.progress.undeclared is not None else {}
         there = after.undeclared.columns if after.undeclared is not None else {}
         new = {name: where for name, where in there.items() if name not in known}
@@ -215,7 +210,7 @@ class Log(StoredLog):
     def _after(
         self,
         epoch: int,
-        judged: dict[str, GateState],
+        reports: Sequence[Mapping[str, Any]],
         rows: BatchRows,
         arrived: datetime,
         files: Sequence[ConsumedFile],
@@ -225,9 +220,14 @@ class Log(StoredLog):
     ) -> LogProgress:
         """The progress that a batch makes, which its commit has beside its rows (R1)."""
         at = int(arrived.timestamp() * 1_000_000)
+        judged = {
+            name: GateState.from_dict(entry["state"])
+            for r in reports
+            for name, entry in r["partitions"].items()
+        }
         after = self.progress.after(epoch, judged, last, decisions, at)
         after.crashes = and_crashed(after.crashes, crashed, at)
-        after.undeclared = and_undeclared(after.undeclared, rows.undeclared, at)
+        after.undeclared = and_undeclared(after.undeclared, rows.seen(reports), at)
         after.strategy, after.position = self.strategy, rows.position
         after.options = options_of(self.relation)
         marks = [m for m in (after.absent_before, rows.absent_before) if m is not None]

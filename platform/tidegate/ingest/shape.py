@@ -8,6 +8,7 @@ from tidegate.iceberg.layout import quote, string
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.tasks.decode.reasons import not_null
 from tidegate.tasks.preceding import add_preceding, argument_column
+from tidegate.tasks.reading import LOOKED
 from tidegate.watermark import PROC_TIME, Expression
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def gate_input(
     frame: DataFrame, relation: Relation, arrived: datetime, preceding: PrecedingTask | None = None
 ) -> DataFrame:
     """What the gate reads: the relation's own columns, `_source_partition`, `_offset`, `_arrival`, `_raw`, what the log
-    keeps of messages, `_reason`.
+    keeps of messages, `_reason`, and `LOOKED`, if it is there.
 
     With `_strategy` where the strategy is an expression that Spark evaluates (W11); a value that fails is NULL
     and raises nothing (W2). `arrived`: the clock of the batch's plan, for PROC_TIME(). `preceding`: computes the
@@ -63,6 +64,7 @@ def gate_input(
     columns += ["_source_partition", "CAST(_offset AS BIGINT) AS _offset", "_arrival", "_raw"]
     columns += [name for name, _ in relation.message_columns]
     columns.append(f"{reason(relation, decoded='_why' in found)} AS _reason")
+    columns += [quote(LOOKED)] if LOOKED in found else []
     strategy = relation.watermark.strategy if relation.watermark is not None else None
     if not isinstance(strategy, Expression):
         return frame.selectExpr(*columns)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tidegate.tasks.memories import MemoryFiles
 from tidegate.tasks.offsets import Placed, by_partition, integers, place
 from tidegate.tasks.preceding import arguments
-from tidegate.tasks.reading import NeedsJava, NeedsSpark
+from tidegate.tasks.reading import LOOKED, NeedsJava, NeedsSpark
 from tidegate.tasks.writer import BUFFER_BYTES, FileWriter, WriteTarget
 from tidegate.watermark import UNDEFINED, GateConfig, GateState, judge, start_watermark
 from tidegate.watermark.preceding import remember
@@ -100,6 +100,7 @@ class _JudgingRun:
     reports: dict[str, PartitionReport] = field(default_factory=dict)
     #: That its rows take in memory.
     bytes: int = 0
+    looked: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.writer = FileWriter(self.task.target, self.task.buffer)
@@ -109,6 +110,9 @@ class _JudgingRun:
         """Judge and write all of them."""
         for batch in batches:
             if batch.num_rows:
+                if LOOKED in batch.schema.names:
+                    self.looked += batch.column(LOOKED).drop_null().to_pylist()
+                    batch = batch.drop_columns([LOOKED])
                 self.bytes += batch.nbytes
                 self._add(batch)
 
@@ -122,7 +126,7 @@ class _JudgingRun:
         if self.reports:
             self.task.memories.put_away({name: r.state for name, r in self.reports.items()})
             partitions = {name: r.to_dict() for name, r in self.reports.items()}
-            report = {"files": files, "partitions": partitions, "bytes": self.bytes}
+            report = {"files": files, "partitions": partitions, "bytes": self.bytes, LOOKED: self.looked}
             yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
 
     def _judge(self, partition: str, batch: pa.RecordBatch) -> None:

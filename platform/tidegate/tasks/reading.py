@@ -1,7 +1,5 @@
-"""What the readers of a batch's rows are to the tasks that call them. Executor side.
-
-A file of its own: decoders, gate and panes share it, and none of them loads another in an executor.
-"""
+"""What the readers of a batch's rows are to the tasks that call them: decoders, gate and panes share it, and none of
+them loads another in an executor. Executor side."""
 
 from __future__ import annotations
 
@@ -11,6 +9,11 @@ import pyarrow as pa
 
 #: Turns what a task is given into the gate's input (`shape.gate_input`).
 Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+#: Beside the rows, in a column that no definition can name, and in a task's report: what a reader has found in some of
+#: them that no column is for (`json_members.Members`).
+LOOKED = "\x1flooked"
 
 
 class NeedsSpark(Exception):

@@ -7,6 +7,8 @@ from tests.mutants.guard import Guard
 
 _FIELDS = "tests/tasks/decode/test_new_fields.py"
 _FILES = "tests/evolve/test_taken_in.py"
+_JSON = "tests/evolve/test_taken_in_json.py"
+_MESSAGES = "tests/evolve/test_taken_in_messages.py"
 _COLUMNS = "tests/plan/test_column_changes.py"
 _REGISTRY = "tests/evolve/test_registry_evolution.py"
 _PARQUET = "tests/tasks/parquet/test_parquet_limits.py"
@@ -168,7 +170,7 @@ GUARDS: tuple[Guard, ...] = (
         "registry-not-needed",
         "X2",
         "A registry that a source can be read without is not asked for each batch, if it does not answer.",
-        "ingest/sources/kafka.py",
+        "ingest/sources/message_fields.py",
         "        asks = begun >= self._asks_at",
         "        asks = True",
         (f"{_REGISTRY}::test_X2_a_registry_that_is_not_needed_stalls_no_batches",),
@@ -187,9 +189,56 @@ GUARDS: tuple[Guard, ...] = (
         "X4",
         "Names that each row of a file has for itself are values, and stand in no log.",
         "tasks/decode/text/json_members.py",
-        "        if 2 * count >= len(rows) >= _FEWEST and name.isidentifier()\n",
+        "            if self.rows >= FEWEST and (2 * count >= self.rows or name.casefold() in known.taken_in)\n",
         "",
         (f"{_FILES}::test_members_that_most_rows_of_a_json_file_have_are_reported",),
+    ),
+    Guard(
+        "taken-in-json",
+        "W5",
+        "No row of JSON is rejected for a value that a column which was taken in does not hold.",
+        "tasks/decode/text/bulk.py",
+        "(None if target.optional else target.misfit)",
+        "target.misfit",
+        (f"{_JSON}::test_E2_fields_of_a_registrys_json_schema_are_taken_in_with_their_types",),
+    ),
+    Guard(
+        "taken-in-json-case",
+        "W5",
+        "Of two members that fill one column which was taken in neither counts, and no row is rejected for them.",
+        "tasks/decode/text/decoders.py",
+        "            if place is not None and place not in ambiguous:",
+        "            if place is not None:",
+        (
+            f"{_JSON}::test_W5_of_two_members_that_are_one_column_by_case_neither_is_taken_in_and_no_row_is_rejected",
+        ),
+    ),
+    Guard(
+        "seen-types",
+        "E2",
+        "A member of messages has the type that holds what earlier batches had, too.",
+        "ingest/sources/message_fields.py",
+        "    if before is None or name not in before.columns:",
+        "    if True:",
+        (f"{_MESSAGES}::test_E7_a_type_that_earlier_batches_contradict_is_reported_and_not_taken_in",),
+    ),
+    Guard(
+        "seen-nothing",
+        "E2",
+        "A member of which no value was seen has no type yet.",
+        "plan/columns/taken_in.py",
+        "        if column.type in (None, NOTHING) or name.casefold() in there:",
+        "        if column.type is None or name.casefold() in there:",
+        (f"{_JSON}::test_E2_E7_a_member_of_json_files_is_taken_in_with_the_first_batch_whose_files_show_it",),
+    ),
+    Guard(
+        "looks-bounded",
+        "X2",
+        "A task looks at so many messages and bytes only.",
+        "tasks/decode/text/json_members.py",
+        "        if self._rows <= 0 or self._bytes <= 0 or not count:",
+        "        if not count:",
+        ("tests/tasks/decode/test_json_members.py::test_X2_a_task_looks_at_so_many_messages_and_bytes",),
     ),
     Guard(
         "alias-that-a-column-comes-before",

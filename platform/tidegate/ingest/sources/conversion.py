@@ -57,8 +57,13 @@ def converted(frame: DataFrame, relation: Relation, system: Sequence[str]) -> Da
         frame = frame.withColumn(f"r{place}", F.when(text.isNotNull(), read))
         row = f"r{place}"
         bad = text.isNotNull() & (F.col(row).isNull() | F.col(f"{row}._raw").isNotNull())
+        value = F.coalesce(F.col(f"{row}.{quote(name)}"), value)
+        if target.optional:
+            # Nothing of what does not fit, and no row is rejected for it: no definition declares the column.
+            found.append(F.when(~bad, value))
+            continue
         problems.append(F.when(bad, F.lit(target.misfit)))
-        found.append(F.coalesce(F.col(f"{row}.{quote(name)}"), value))
+        found.append(value)
     late = F.coalesce(*problems) if problems else F.lit(None).cast("string")
     why = F.coalesce("_why", late)
     # The gate rejects a row without what it must have: a misspelled name is found in its text only (W5).

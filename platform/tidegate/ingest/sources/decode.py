@@ -24,6 +24,8 @@ from tidegate.tasks.decode.limits import Limits, limits_of
 from tidegate.tasks.decode.reasons import NULL_VALUE
 from tidegate.tasks.decode.text.bulk import parsed, parsed_fields
 from tidegate.tasks.decode.text.decoders import text_decoder
+from tidegate.tasks.decode.text.json_members import JsonNames, MembersLook
+from tidegate.tasks.reading import LOOKED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,9 +40,14 @@ _VALUE, _ROW = "_decode_value", "_decode_row"
 
 
 def decode(
-    frame: DataFrame, relation: Relation, project: Project, environ: Mapping[str, str] | None = None
+    frame: DataFrame,
+    relation: Relation,
+    project: Project,
+    environ: Mapping[str, str] | None = None,
+    looks: bool = False,
 ) -> DataFrame:
-    """The relation's stored columns, `_raw` and `_why` in the place of `value`; all other columns as they are.
+    """The relation's stored columns, `_raw` and `_why` in the place of `value`; all other columns as they are. `looks`:
+    of JSON, with a column `LOOKED`.
 
     `_why` is NULL for a row, else `null_value`, `invalid_utf8`, `unparseable: …` or `unknown_schema`; `_raw` is then
     the text of the message (`base64:…` where it is not text), NULL for a message without a value. A row that the gate
@@ -61,25 +68,32 @@ def decode(
         why = F.when(F.col(_VALUE).isNull(), F.lit(NULL_VALUE))
         raw = F.lit(None).cast("string")
         return inside.select(F.col(_VALUE).alias(column.name), raw.alias("_raw"), why.alias("_why"), *system)
-    return decode_text(frame, relation, limits_of(project))
+    return decode_text(frame, relation, limits_of(project), looks)
 
 
-def decode_text(frame: DataFrame, relation: Relation, limits: Limits) -> DataFrame:
+def decode_text(frame: DataFrame, relation: Relation, limits: Limits, looks: bool = False) -> DataFrame:
     """JSON and CSV, as `decode`. A row that is no row has whatever columns could be read."""
     from pyspark.sql import functions as F
 
     system = [quote(name) for name in frame.columns if name != "value"]
     decoder = text_decoder(relation, limits)
     fields = [f"{name}: {kind}" for name, kind in parsed_fields(decoder.targets)]
+    known = JsonNames.of(relation) if looks else None
+    if looks:
+        fields.append(f"{quote(LOOKED)}: string")
 
     def work(messages: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        look = MembersLook(known) if known is not None else None
         for batch in messages:
             found = parsed(decoder, batch)
+            if look is not None:
+                found[LOOKED] = look.column(batch)
             yield pa.StructArray.from_arrays(list(found.values()), list(found))
 
     function = _function(work, fields)
     row = frame.select(function(F.col("value")).alias(_ROW), *system)
-    return converted(row.select(f"{_ROW}.*", *system), relation, system)
+    beside = [*system, quote(LOOKED)] if looks else system
+    return converted(row.select(f"{_ROW}.*", *system), relation, beside)
 
 
 def decoding_work(relation: Relation, project: Project) -> Work:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.ingest.connector import BatchPlan
@@ -11,6 +11,8 @@ from tidegate.plan.columns.merging import both_texts
 from tidegate.plan.columns.undeclared import FoundColumn
 from tidegate.plan.crashes import spared
 from tidegate.sql.catalog.objects import Relation
+from tidegate.tasks.decode.columns import exact_names
+from tidegate.tasks.decode.text.json_members import both_kinds, fits
 
 #: Per file, and per source partition in it, its lowest and its highest offset.
 Ranges = Mapping[str, Mapping[str, tuple[int, int]]]
@@ -39,23 +41,37 @@ def undeclared_in(plan: BatchPlan, relation: Relation) -> dict[str, FoundColumn]
     """By name, the columns that the files of a plan have and the relation does not, and those that were taken in and
     can't be read of a file. One that files have as several types, whatever the case of its name, has the type that
     holds all of them, if one of them does."""
-    columns = {c.name.casefold(): c for c in relation.columns}
+    found = merged(((unit["path"], unit.get("undeclared") or {}) for unit in plan.units), relation)
     aside = spared(plan.crashed)
-    found: dict[str, tuple[str, FoundColumn]] = {}
     for unit in plan.units:
-        # (A plan of an earlier release has the names alone.)
-        types = unit.get("undeclared") or {}
+        if unit.get("uri") in aside:
+            found |= {c.name: FoundColumn(unit["path"]) for c in relation.columns if c.taken_in}
+    return found
+
+
+def merged(
+    places: Iterable[tuple[str, Mapping[str, str | None] | Sequence[str]]], relation: Relation
+) -> dict[str, FoundColumn]:
+    """By name, what a part of the input (a file) has beside the columns of a relation, and what columns that were taken
+    in do not hold. `places`: where, and by name the type of its values. (A plan of an earlier release has the names
+    alone.)"""
+    columns = {c.name.casefold(): c for c in relation.columns}
+    exact, json = exact_names(relation), relation.format is not None and relation.format.encode == "json"
+    both = both_kinds if json else both_texts
+    found: dict[str, tuple[str, FoundColumn]] = {}
+    for where, types in places:
         for name in types:
-            kind, folded = types[name] if isinstance(types, dict) else None, name.casefold()
+            kind, folded = types[name] if isinstance(types, Mapping) else None, name.casefold()
             column = columns.get(folded)
             if column is None:
                 first, before = found.get(folded, (name, FoundColumn("", kind)))
-                found[folded] = first, FoundColumn(unit["path"], both_texts(before.type, kind))
-            elif column.taken_in and both_texts(column.type, kind) != column.type:
-                # What does not fit into it is NULL, and is not silent.
-                found[folded] = name, FoundColumn(unit["path"])
-        if unit.get("uri") in aside:
-            found |= {f: (c.name, FoundColumn(unit["path"])) for f, c in columns.items() if c.taken_in}
+                kind = None if exact and first != name else both(before.type, kind)
+                found[folded] = first, FoundColumn(where, kind)
+            elif column.taken_in:
+                same = fits(column.type, kind) if json else both_texts(column.type, kind) == column.type
+                if not same or (exact and name != column.name):
+                    # What does not fit into it is NULL, and is not silent.
+                    found[folded] = name, FoundColumn(where)
     return dict(found.values())
 
 

@@ -15,6 +15,7 @@ from tidegate.plan.columns.undeclared import MOST_NAMES
 from tidegate.tasks.decode.columns import stored_columns
 from tidegate.tasks.decode.limits import limits_of
 from tidegate.tasks.decode.text.files import headers_of
+from tidegate.tasks.decode.text.json_members import JsonNames
 from tidegate.tasks.parquet.footers import FileLook, Looker
 
 if TYPE_CHECKING:
@@ -53,9 +54,7 @@ def look_at(
     sized = [(path, f.size) for path, f in zip(paths, files, strict=True)]
     limits = limits_of(project)
     headers = headers_of(relation, filesystem, limits)
-    members = (
-        frozenset(c.name.casefold() for c in relation.columns) if relation.format.encode == "json" else None
-    )
+    members = JsonNames.of(relation) if relation.format.encode == "json" else None
     looker = Looker(filesystem, wanted, placed, headers, limits, members)
     found = {look.path: look for look in _over_files(spark, looker, sized)}
     if unread := [(path, size) for path, size in sized if placed and found[path].unread]:

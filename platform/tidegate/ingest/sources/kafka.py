@@ -7,8 +7,7 @@ decides what depends on the broker or the clock: which partitions are new, empty
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -21,7 +20,7 @@ from tidegate.ingest.connector import BatchPlan, BatchRows, Connector, Pending
 from tidegate.ingest.shape import add_generated
 from tidegate.ingest.sources.decode import decode, decoding_work
 from tidegate.ingest.sources.kafka_messages import Messages
-from tidegate.ingest.sources.new_fields import new_fields
+from tidegate.ingest.sources.message_fields import MessageFields
 from tidegate.project.kafka import topic as topic_name
 from tidegate.tasks.crashes.crashes import MessageCrashes, brought_back, found_in, put_aside
 from tidegate.tasks.decode.limits import limits_of
@@ -40,10 +39,6 @@ if TYPE_CHECKING:
     from tidegate.runtime.topics import Topics
     from tidegate.sql.catalog.objects import Relation
     from tidegate.sql.options.kafka_options import KafkaOptions
-
-#: A registry that a source can be read without: as many times as long as its answer took it is not asked again, and for
-#: so many seconds at least if there was none.
-_PART, _SILENT = 20, 5.0
 
 
 class KafkaConnector(Connector):
@@ -66,9 +61,8 @@ class KafkaConnector(Connector):
         self._broker = topics.source(relation, options)
         self._turns = DecodingBackOff()
         self._messages = Messages(spark, relation, self._broker)
+        self._fields = MessageFields(relation, project)
         self._topic_id: str | None = None
-        #: When the registry is asked again for what is only reported.
-        self._asks_at = 0.0
         self._ends: dict[str, int] = {}
         self._earliest: dict[str, int] = {}
         self._next: dict[str, int] = {}
@@ -154,7 +148,7 @@ class KafkaConnector(Connector):
         if not plan.units:
             return BatchRows(None, ("_offset",), numbering=False, aligned=True)
         if not plan.crashed and supports(self._relation) and self._turns.ours():
-            reader = json_reader(self._relation, plan.arrived, limits_of(self._project))
+            reader = json_reader(self._relation, plan.arrived, limits_of(self._project), self._fields.looks)
             refused, direct = partial(self._refused, plan), self._messages.direct(plan, reader)
             return BatchRows(
                 refused,
@@ -162,35 +156,28 @@ class KafkaConnector(Connector):
                 numbering=False,
                 aligned=True,
                 direct=direct,
-                undeclared=self._reported(),
+                undeclared=self._fields.reported(),
+                looks=partial(self._seen, plan),
             )
         frame = self._decoded(self._messages.gathered(plan), plan)
         return BatchRows(
-            lambda: frame, ("_offset",), numbering=False, aligned=True, undeclared=self._reported()
+            lambda: frame,
+            ("_offset",),
+            numbering=False,
+            aligned=True,
+            undeclared=self._fields.reported(),
+            looks=partial(self._seen, plan),
         )
 
-    def _reported(self) -> Mapping[str, FoundColumn]:
-        """Once the batch has a decoder: for one of AVRO or PROTOBUF the registry was asked just now."""
-        if self._relation.format is None or self._relation.format.encode != "json":
-            return new_fields(self._relation, self._project, asks=False)
-        # JSON can be read without it, so one that is slow, or does not answer, takes a small part of the time.
-        begun, least = time.monotonic(), 0.0
-        asks = begun >= self._asks_at
-        try:
-            return new_fields(self._relation, self._project, asks)
-        except TidegateError:
-            least = _SILENT
-            return {}
-        finally:
-            if asks:
-                ended = time.monotonic()
-                self._asks_at = ended + max(_PART * (ended - begun), least)
+    def _seen(self, plan: BatchPlan, reports: Sequence[Mapping[str, Any]]) -> Mapping[str, FoundColumn]:
+        return self._fields.seen(self._log.progress.undeclared, f"batch {plan.epoch}", reports)
 
     def undeclared(self, plan: BatchPlan) -> Mapping[str, FoundColumn]:
-        return new_fields(self._relation, self._project) if plan.units else {}
+        return self._fields.planned(self._log.progress.undeclared) if plan.units else {}
 
     def becomes(self, relation: Relation) -> None:
         self._relation = relation
+        self._fields.becomes(relation)
         self._messages = Messages(self._spark, relation, self._broker)
 
     def _refused(self, plan: BatchPlan) -> DataFrame:
@@ -205,7 +192,7 @@ class KafkaConnector(Connector):
         if plan.crashed:
             messages = put_aside(messages, plan.crashed)
         frame = messages.select("*", partition, F.lit(plan.arrived).alias("_arrival")).drop("_partition")
-        decoded = decode(frame, self._relation, self._project)
+        decoded = decode(frame, self._relation, self._project, looks=self._fields.looks)
         return add_generated(brought_back(decoded) if plan.crashed else decoded, self._relation)
 
     def crashed(self, plan: BatchPlan) -> list[list[Any]]:

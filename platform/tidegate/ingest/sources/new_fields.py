@@ -17,6 +17,7 @@ from tidegate.plan.columns.undeclared import FoundColumn, readable
 from tidegate.sql.dialect.types import SparkType, parse_ddl
 from tidegate.sql.options.formats import LOCATION, MESSAGE, REGISTRY
 from tidegate.tasks.decode.binary.registry import Schema, registry_of
+from tidegate.tasks.decode.columns import exact_names
 
 if TYPE_CHECKING:
     from tidegate.project import Project
@@ -58,33 +59,35 @@ def new_fields(relation: Relation, project: Project, asks: bool = True) -> dict[
     known = registry_of(relation, project, None, form=serialized, asks=asks)
     versions = tuple(known[1].items()) if known is not None else ()
     columns = tuple(_Column(c.name, c.type, c.taken_in, c.generated is not None) for c in relation.columns)
-    return dict(_found(columns, form.encode, form.options.get(MESSAGE), versions[-_VERSIONS:]))
+    given = form.encode, form.options.get(MESSAGE), exact_names(relation)
+    return dict(_found(columns, *given, versions[-_VERSIONS:]))
 
 
 @lru_cache(maxsize=64)
 def _found(
-    declared: tuple[_Column, ...], encode: str, message: str | None, versions: Versions
+    declared: tuple[_Column, ...], encode: str, message: str | None, exact: bool, versions: Versions
 ) -> Mapping[str, FoundColumn]:
     columns = {c.name.casefold(): c for c in declared}
     found: dict[str, FoundColumn] = {}
-    for one in _fields_of(encode, message, versions):
+    for one in _fields_of(encode, message, exact, versions):
         column = columns.get(one.name.casefold())
         if column is None:
             text = None if one.kind is None else str(one.kind)
             found[readable([one.name])[0]] = FoundColumn(one.where, text)
         else:
-            found |= {readable([name])[0]: FoundColumn(one.where) for name in _lacking(column, one)}
+            other = exact and column.name != one.name
+            found |= {readable([name])[0]: FoundColumn(one.where) for name in _lacking(column, one, other)}
     return found
 
 
-def _lacking(column: _Column, found: _Field) -> Iterator[str]:
-    """What of a field its column does not hold."""
+def _lacking(column: _Column, found: _Field, other: bool) -> Iterator[str]:
+    """What of a field its column does not hold. `other`: its name is that of another field, in another case."""
     if column.computed:
         return
     kind = parse_ddl(column.type)
     if found.kind is not None:
         yield from _without(column.name, kind, found.kind)
-    if column.taken_in and (found.kind is None or both(kind, found.kind) != kind):
+    if column.taken_in and (other or found.kind is None or both(kind, found.kind) != kind):
         yield column.name
 
 
@@ -104,13 +107,15 @@ def _without(name: str, has: SparkType, wants: SparkType) -> Iterator[str]:
             yield from _without(f"{name}.{field}", there, kind)
 
 
-def _fields_of(encode: str, message: str | None, versions: Versions) -> tuple[_Field, ...]:
-    """The fields of all versions, which are given in their order."""
+def _fields_of(encode: str, message: str | None, exact: bool, versions: Versions) -> tuple[_Field, ...]:
+    """The fields of all versions, which are given in their order. `exact`: where names are compared exactly, no column
+    has the values of two that differ by case."""
     found: dict[str, _Field] = {}
     for number, schema in versions:
         for folded, (name, kind) in _of(encode, message, schema).items():
             before = found.get(folded)
-            kind = kind if before is None else both(before.kind, kind)
+            if before is not None:
+                kind = None if exact and before.name != name else both(before.kind, kind)
             found[folded] = _Field(name, f"schema {number}", kind)
     return tuple(found.values())
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 
 from tidegate.plan.columns.changes import CHANGES, holds, steps
 from tidegate.plan.columns.merging import MOST, width
-from tidegate.plan.columns.undeclared import LENGTH, FoundColumn, shortened
+from tidegate.plan.columns.undeclared import LENGTH, NOTHING, FoundColumn, shortened
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, is_reserved
 from tidegate.sql.dialect.types import display, parse_ddl
 
@@ -82,7 +82,9 @@ def to_take_in(
     }
     candidates: dict[str, TakenIn] = {}
     for name, column in found.items():
-        if column.type is not None and name.casefold() not in there and can_be_a_column(name):
+        if column.type in (None, NOTHING) or name.casefold() in there:
+            continue
+        if column.type is not None and can_be_a_column(name):
             one = TakenIn(name, column.type, shortened(column.where), epoch)
             candidates.setdefault(name.casefold(), one)
     new: list[TakenIn] = []
@@ -165,8 +167,23 @@ def _undeclarable(column: CatalogColumn, was: TakenIn) -> str | None:
 def additions(relation: str, name: str, types: Mapping[str, str]) -> list[str]:
     """The statements that would take the first columns in. `relation`: SOURCE or TABLE; `types`: by name, Spark types.
     Driver side."""
-    kinds = {column: kind for column, kind in types.items() if can_be_a_column(column)}
+    kinds = {column: kind for column, kind in types.items() if _can_be_added(column, kind)}
     return [
         f'ALTER {relation} "{name}" ADD COLUMN "{column}" {display(kind)}'
         for column, kind in list(kinds.items())[:_SPELLED]
     ]
+
+
+def not_added_text(names: Iterable[str], types: Mapping[str, str]) -> str:
+    """For people: of which columns nobody can say such a statement; empty if there are none."""
+    spelled = [f'"{name}"' for name in names if not _can_be_added(name, types.get(name))]
+    if not spelled:
+        return ""
+    return (
+        f"; no statement is given for {_first(spelled)}: the values are nested, of several types or all NULL, or the "
+        "name can't be a column's"
+    )
+
+
+def _can_be_added(name: str, kind: str | None) -> bool:
+    return kind not in (None, NOTHING) and can_be_a_column(name)

@@ -17,6 +17,8 @@ UNDECLARED = "tidegate.undeclared"
 _NAMES, MOST_NAMES, LENGTH, _SPELLED = 50, 500, 60, 5
 #: Characters of a name inside of a type, and of a type's text.
 LONGEST_NAME, LONGEST_TYPE = 128, 10_000
+#: Spark's type of a column whose values are all NULL: no column is declared so.
+NOTHING = "void"
 #: Characters that a commit has of the place of one, and of the types of all.
 _PLACE, _TYPES = 200, 10_000
 #: Characters that are said of the columns of one file, and of all files that one task looks at; and how many columns of
@@ -25,8 +27,9 @@ _FILE, _TASK, _FEW = 40_000, 1 << 20, 5
 
 
 class FoundColumn(NamedTuple):
-    """A column of the input that is not declared. `where`: a file that has it, or a schema of a registry. `type`: the
-    Spark type that holds its values; None where the input does not say one."""
+    """A column of the input that is not declared. `where`: a file that has it, a schema of a registry, or a batch of
+    messages. `type`: the Spark type that holds its values; None where the input does not say one, and `NOTHING` where
+    no value of it was seen."""
 
     where: str
     type: str | None = None

@@ -6,7 +6,7 @@ from tidegate.sql.options.formats import LOCATION, REGISTRY, Format
 from tidegate.sql.options.option_types import ConnectorOptions, Problem
 
 NAME = "schema.evolution"
-#: Encodings of files whose header or footer names their columns.
+#: Encodings whose files have a header or footer that names their columns.
 _NAMED = ("parquet", "csv")
 
 
@@ -24,8 +24,10 @@ def evolution_problem(connector: ConnectorOptions, form: Format, has_key: bool) 
             f"{NAME} 'add' needs {REGISTRY}: a schema file of the project changes only when it is edited"
         )
         return Problem("TG404", NAME, message, f"({REGISTRY} = 'https://…')")
-    if form.encode in _NAMED and form.options.get("without_header") != "true":
+    if form.encode == "json":
+        return None
+    if form.encode in _NAMED and not connector.message_columns and form.options.get("without_header") != "true":
         return None
     message = f"{NAME} 'add' needs an input that names its columns"
-    hint = f"files of PARQUET, or of CSV with a header; messages of AVRO or PROTOBUF with {REGISTRY}"
+    hint = f"JSON; files of PARQUET, or of CSV with a header; messages of AVRO or PROTOBUF with {REGISTRY}"
     return Problem("TG404", NAME, message, hint)

@@ -35,6 +35,12 @@ def stored_columns(relation: Relation) -> list[CatalogColumn]:
     return [c for c in relation.columns if c.generated is None]
 
 
+def exact_names(relation: Relation) -> bool:
+    """Whether names of its input that differ by case are names of several columns. Driver side."""
+    form = relation.format
+    return form is not None and form.encode == "json" and form.options.get("case") != "insensitive"
+
+
 def computed(relation: Relation) -> bool:
     """Whether Spark computes something of its rows: a generated column, or how far the watermark is behind. Driver
     side."""

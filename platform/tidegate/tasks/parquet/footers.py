@@ -16,9 +16,9 @@ from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.fitting import TWICE, find, surely_fits
 from tidegate.tasks.decode.folders import of_folders
 from tidegate.tasks.decode.limits import STANDARD, Limits
-from tidegate.tasks.decode.opening import DAMAGED, SUFFIXES, still_there
+from tidegate.tasks.decode.opening import DAMAGED, compressed, still_there
 from tidegate.tasks.decode.text.files import CsvFiles
-from tidegate.tasks.decode.text.json_members import undeclared_members
+from tidegate.tasks.decode.text.json_members import JsonNames, undeclared_members
 from tidegate.tasks.parquet.chunks import RowGroup, footer_of
 from tidegate.tasks.parquet.column_types import spark_type
 from tidegate.tasks.parquet.parquet import partition_names, partitions_of, read_rows
@@ -59,7 +59,7 @@ class FileLook:
 class Looker:
     """Looks at files of `filesystem`, given as (path, size). `wanted`: the columns that a Parquet file must have (None:
     it is of another format). `layout`: for a source whose columns say partition and order. `headers`: what reads CSV
-    files that have one; `members`: of JSON, the names that are declared, case-folded. `reads`: rows, too, where only
+    files that have one; `members`: of JSON, the names that are known. `reads`: rows, too, where only
     they say their place, but for those that have `crashed`, as (from, until) by path."""
 
     filesystem: FileSystem
@@ -67,7 +67,7 @@ class Looker:
     layout: Layout | None = None
     headers: CsvFiles | None = None
     limits: Limits = STANDARD
-    members: frozenset[str] | None = None
+    members: JsonNames | None = None
     reads: bool = False
     crashed: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
@@ -89,11 +89,21 @@ class Looker:
 
     def _in_text(self, path: str, beginning: bytes, telling: Telling) -> Mapping[str, str | None]:
         """The columns of a CSV or JSON file that are not declared. (What a field of CSV holds is text.)"""
-        if self.members is not None and not path.endswith(SUFFIXES):
+        if self.members is not None:
+            beginning = self._unpacked(path) if compressed(path) else beginning
             members = undeclared_members(beginning, self.members)
             return telling.of([*members], [*members.values()].__getitem__)
         names = self.headers.undeclared(path) if self.headers is not None else ()
         return telling.of([*names], lambda _: "string")
+
+    def _unpacked(self, path: str) -> bytes:
+        """The beginning of a compressed file; nothing of one that is damaged or gone: whoever reads it says so."""
+        try:
+            with self.filesystem.open_input_stream(path) as stream:
+                found: bytes = stream.read(EDGE)
+                return found
+        except DAMAGED:
+            return b""
 
     def _of_parquet(self, path: str, content: str, telling: Telling) -> FileLook:
         try:

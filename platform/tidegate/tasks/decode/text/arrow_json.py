@@ -23,7 +23,8 @@ from tidegate.tasks.decode.limits import STANDARD, Limits
 from tidegate.tasks.decode.reasons import reasons
 from tidegate.tasks.decode.text.bulk import decode_messages, pieces
 from tidegate.tasks.decode.text.decoders import JsonDecoder, text_decoder
-from tidegate.tasks.reading import NeedsSpark
+from tidegate.tasks.decode.text.json_members import JsonNames, MembersLook
+from tidegate.tasks.reading import LOOKED, NeedsSpark
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation
@@ -49,8 +50,11 @@ def supports(relation: Relation) -> bool:
     )
 
 
-def json_reader(relation: Relation, arrived: datetime, limits: Limits = STANDARD) -> JsonReader:
-    """The reader of a relation that `supports` allows, for rows that came at `arrived` (aware)."""
+def json_reader(
+    relation: Relation, arrived: datetime, limits: Limits = STANDARD, looks: bool = False
+) -> JsonReader:
+    """The reader of a relation that `supports` allows, for rows that came at `arrived` (aware). `looks`: at what no
+    column is for (`JsonReader.known`)."""
     decoder = text_decoder(relation, limits)
     assert isinstance(decoder, JsonDecoder)
     return JsonReader(
@@ -60,6 +64,7 @@ def json_reader(relation: Relation, arrived: datetime, limits: Limits = STANDARD
         changes=bool(relation.primary_key),
         kept=tuple(name for name, _ in relation.message_columns),
         arrival=(arrived - _EPOCH) // timedelta(microseconds=1),
+        known=JsonNames.of(relation) if looks else None,
     )
 
 
@@ -94,7 +99,8 @@ class JsonReader:
     `_long` (for a message that was left behind) to batches as `gate_input` shapes them. Raises NeedsSpark.
 
     `changes`: they are changes by key, all upserts. `kept`: names of what the log
-    keeps of messages. `arrival`: µs since the epoch, UTC.
+    keeps of messages. `arrival`: µs since the epoch, UTC. `known`: the names of the columns, if it says in a column
+    `LOOKED` what some messages have beside them.
     """
 
     decoder: JsonDecoder
@@ -103,15 +109,17 @@ class JsonReader:
     changes: bool
     kept: tuple[str, ...]
     arrival: int
+    known: JsonNames | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        look = MembersLook(self.known) if self.known is not None else None
         for batch in batches:
             if pc.any(batch.column("_long")).as_py():
                 raise NeedsSpark("a message that Spark must read")
             for piece in pieces(batch, "value"):
-                yield self._shape(piece)
+                yield self._shape(piece, look)
 
-    def _shape(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _shape(self, batch: pa.RecordBatch, look: MembersLook | None) -> pa.RecordBatch:
         n = batch.num_rows
         value, found = decode_messages(self.decoder, batch.column("value"))
         if any(left.null_count < n for left in found.left):
@@ -140,4 +148,6 @@ class JsonReader:
         for name in self.kept:
             columns[name] = batch.column(name)
         columns["_reason"] = reason
+        if look is not None:
+            columns[LOOKED] = look.column(value)
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

@@ -133,7 +133,8 @@ def decode_messages(decoder: TextDecoder, value: pa.Array) -> tuple[pa.Array, De
     framed = pc.and_(pc.starts_with(value, b"\0"), pc.greater_equal(pc.binary_length(value), 5)).fill_null(
         False
     )
-    text = pc.if_else(framed, pc.binary_slice(value, 5), value)
+    # (Without an end, pyarrow 26 fails on some batches.)
+    text = pc.if_else(framed, pc.binary_slice(value, 5, BYTES), value)
     found = decode(decoder, text)
     refused = pc.and_(framed, found.why.is_valid())
     if pc.any(refused).as_py():
@@ -279,7 +280,8 @@ def without(places: np.ndarray, parts: list[ParsedPart]) -> np.ndarray:
 def one_row(
     targets: Sequence[DeclaredColumn], convert: Callable[[int], Any], raw: Callable[[int], str]
 ) -> tuple[list[Any], list[str | None], str | None]:
-    """The values of a row, one column after the other; the first that does not fit gives the reason."""
+    """The values of a row, one column after the other; the first that does not fit gives the reason. What does not fit
+    into a column that was taken in is NULL: no row is rejected for what its definition does not declare."""
     row: list[Any] = [None] * len(targets)
     left: list[str | None] = [None] * len(targets)
     reason = None
@@ -289,7 +291,7 @@ def one_row(
         except Left:
             left[place] = raw(place)
         except Misfit:
-            reason = reason or target.misfit
+            reason = reason or (None if target.optional else target.misfit)
     return row, left, reason
 
 

@@ -5,7 +5,8 @@ Each text is exactly one row, or is rejected with its reason and itself in `_raw
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -106,8 +107,10 @@ class JsonDecoder:
         try:
             found = strict_json.members(text, self.limits)
             by_place = self._by_place(found)
-            if self._renamed(by_place) != by_place:
-                return None  # Spark is not to see this spelling
+            if self._renamed(by_place) != by_place or self._ambiguous(found):
+                return (
+                    None  # Spark is not to see this spelling, and no pattern says which of two members counts
+                )
         except NotStrict:
             return None
         return strict_json.shape(
@@ -173,26 +176,38 @@ class JsonDecoder:
         return columns, left
 
     def _by_place(self, found: dict[str, Member]) -> dict[int, Member]:
-        """The members that fill columns. Raises NotStrict for two that fill the same."""
+        """The members that fill columns. Raises NotStrict for two that fill the same; of a column that was taken in
+        neither counts."""
         by_place: dict[int, Member] = {}
+        ambiguous = self._ambiguous(found)
         for name, member in found.items():
             place = self._places.get(self._folded(name))
-            if place is not None:
+            if place is not None and place not in ambiguous:
                 if place in by_place:
                     raise NotStrict("", name)
                 by_place[place] = member
         return by_place
 
+    def _ambiguous(self, found: Iterable[str]) -> set[int]:
+        """Columns that were taken in and that several members fill, by the names of all members."""
+        if not self.insensitive or not any(target.optional for target in self.targets):
+            return set()
+        places = Counter(self._places.get(folded(name)) for name in found)
+        return {p for p, n in places.items() if p is not None and n > 1 and self.targets[p].optional}
+
     def _renamed(self, found: dict[int, Member]) -> dict[int, Member]:
         """With the names inside of their values as they are declared. Raises NotStrict."""
         if not self.inside:
             return found
-        return {
-            place: member._replace(raw=renamed(member.raw, self.inside[place]))
-            if place in self.inside
-            else member
-            for place, member in found.items()
-        }
+        kept = {}
+        for place, member in found.items():
+            try:
+                inside = self.inside.get(place)
+                kept[place] = member if inside is None else member._replace(raw=renamed(member.raw, inside))
+            except NotStrict:
+                if not self.targets[place].optional:
+                    raise
+        return kept
 
     def _reason(self, error: NotStrict) -> str:
         place = self._places.get(self._folded(error.name)) if error.name is not None else None
