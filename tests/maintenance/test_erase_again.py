@@ -138,14 +138,15 @@ def test_E9_what_can_not_be_right_stays_refused(workbench: Workbench, query: str
 
 
 def test_E9_over_a_table_with_a_key_nothing_is_recomputed(workbench: Workbench) -> None:
-    moves = "CREATE TABLE moves (customer VARCHAR, at TIMESTAMP, PRIMARY KEY (customer), WATERMARK FOR at AS at WITH TTL);"
+    columns = "customer VARCHAR, at TIMESTAMP, PRIMARY KEY (customer), WATERMARK FOR at AS at WITH TTL"
+    moves = f"CREATE TABLE moves ({columns});"
     query = f"SELECT window_end, count(*) AS n FROM TUMBLE(moves, at, INTERVAL '1 hour') {HOURLY}"
     define(workbench.root, moves, f"CREATE MATERIALIZED VIEW v AS {query};")
     session = workbench.session()
     for hour in (9, 10, 12):
         session.execute(f"INSERT INTO moves VALUES ('{WHO}', '2026-01-01 {hour}:00:00')")
     session.run()
-    with pytest.raises(TidegateError, match="TG571(.|\n)*v: .*it reads a table with a PRIMARY KEY"):
+    with pytest.raises(TidegateError, match=r"TG571(.|\n)*v: .*it reads a table with a PRIMARY KEY"):
         erase(session, "moves", WHERE, recompute=True)
 
 

@@ -271,7 +271,8 @@ class _SourceErasure:
             if begun.recompute:
                 due = self.again.due(begun)
                 again |= recomputed(self._context, self.staying, begun, self._notify, due)
-                file.write(begun := self.again.done(begun, due)) if due else None
+                if due:
+                    file.write(self.again.done(begun, due))
             for view in self.staying:
                 done = next((t for t in self.done.tables if t.table == view.name), ErasedTable(view.name))
                 self.done.tables += [] if done in self.done.tables else [done]
