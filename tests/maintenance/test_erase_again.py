@@ -143,6 +143,7 @@ def test_E9_over_a_table_with_a_key_nothing_is_recomputed(workbench: Workbench) 
     query = f"SELECT window_end, count(*) AS n FROM TUMBLE(moves, at, INTERVAL '1 hour') {HOURLY}"
     define(workbench.root, moves, f"CREATE MATERIALIZED VIEW v AS {query};")
     session = workbench.session()
+    arrive(workbench.root, 1)
     for hour in (9, 10, 12):
         session.execute(f"INSERT INTO moves VALUES ('{WHO}', '2026-01-01 {hour}:00:00')")
     session.run()
