@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.sql.catalog.objects import View
 
+_PAST = (
+    "rows that its results need are beyond their retention, so not all of its results can be computed again from the "
+    "rows that are left"
+)
+
 
 def why_not_again(catalog: Catalog, view: View) -> str | None:
     """Why what a view reads does not tell what its results would be without the rows that go; None if it does."""
@@ -50,7 +55,9 @@ class ComputedAgain:
         `begun`: the erasure that was interrupted."""
         wanted = None if begun is None else self.due(begun)
         views = [view for view in self.views if wanted is None or view.name in wanted]
-        reasons = [f"\n  {view.name}: {self._why(view)}" for view in views if self._keeps_past(view)]
+        for view in views:
+            self.context.require_unlent(view.name)
+        reasons = [f"\n  {view.name}: {_PAST}" for view in views if self._keeps_past(view)]
         if reasons:
             left = "nothing was erased" if begun is None else "its erasure is not finished"
             raise self._refused(f"so {left}:{''.join(reasons)}")
@@ -59,14 +66,8 @@ class ComputedAgain:
         return TidegateError(
             "TG571",
             f'not every place that may have the rows of "{self.source}" can be reached, {text}',
-            hint="DROP these views, erase the rows, and create the views again: they then begin at the oldest rows "
-            "that are kept",
-        )
-
-    def _why(self, view: View) -> str:
-        return (
-            "rows that its results need are beyond their retention, so not all of its results can be computed again "
-            "from the rows that are left"
+            hint="DROP these views, erase the rows (what was interrupted with --resume), and create the views again: "
+            "they then begin at the oldest rows that are kept",
         )
 
     def _keeps_past(self, view: View) -> bool:
@@ -98,7 +99,7 @@ class ComputedAgain:
         rows that it needs went meanwhile."""
         tables = {view: self._table(view) for view in self.views if view.name in due}
         if kept := [view for view, table in tables.items() if table.property(VALID_FROM) is not None]:
-            reasons = (f"\n  {view.name}: {self._why(view)}" for view in kept)
+            reasons = (f"\n  {view.name}: {_PAST}" for view in kept)
             raise self._refused(f"so its erasure is not finished:{''.join(reasons)}")
         lives = {view.name: table.uuid for view, table in tables.items()}
         return replace(begun, again={**begun.again, **lives})
