@@ -264,7 +264,8 @@ RUNNING: dict[str, tuple[str, str]] = {
         "`tidegate erase` erases rows everywhere or nowhere. It found a table, sink or name that may have the rows, or "
         "values of them, and that it cannot change.",
         "The message lists every such place. [Erasing a person's rows](erasure.md) says for each of them what to do. Then "
-        "run the command again.",
+        "run the command again. If it says that an erasure is not finished, rows that the named views need went beyond "
+        "their retention after it was interrupted: DROP these views, and use `--resume`.",
     ),
     "TG572": (
         "`tidegate erase` removes rows and all earlier snapshots, which can't be restored, and there was no person who "

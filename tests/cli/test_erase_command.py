@@ -60,8 +60,10 @@ def test_E9_who_wants_results_recomputed_is_told_what_stays(
         "days: recomputed from the rows that are left; 2 windows marked, whose counts and sums stay"
         in done.stdout
     )
+    looked = tidegate("erase", "orders", "id = 1", "--recompute", "--dry-run")
+    assert "days: would be recomputed from the rows that are left" in looked.stdout
     both = tidegate("erase", "orders", "id = 1", "--recompute", "--keep-aggregates")
-    assert (both.exit_code, len(asked)) == (2, 1)
+    assert (both.exit_code, len(asked)) == (2, 2)
     assert "and not both" in " ".join(both.output.split())
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.maintenance.people import arrive, audit, define, erased, stored, there
+from tests.maintenance.remaining import CALLS, DAYS, PAIRS, STEPS, VISITS, call, shown, truth
 from tests.maintenance.test_erase_views import HOURS
 from tests.support.searching import kinds
 from tidegate.audit.view import audit_view
@@ -60,6 +61,31 @@ def test_E9_a_value_is_found_wherever_it_is_and_then_nowhere(workbench: Workbenc
     session.run()
     assert audit(session).raw == 21
     assert all(audit_view(session, name).ok for name in ("hourly", "totals"))
+
+
+@pytest.mark.medium
+def test_E9_a_value_is_nowhere_in_views_that_were_computed_again(workbench: Workbench) -> None:
+    """A session, a join, what OVER carries from run to run, and groups over sorted rows."""
+    define(workbench.root, CALLS, VISITS, PAIRS, STEPS, DAYS)
+    session = workbench.session()
+    for number in (1, 2):
+        arrive(workbench.root, number)
+        call(workbench.root, number)
+        session.run()
+    names = ("visits", "pairs", "steps", "days")
+    for folder in names:
+        found = kinds({place for place in there(workbench.root) if f"/{folder}/" in place})
+        assert {"rows", "statistics", "manifest"} <= found, (folder, found)
+    assert shown(session, names) == truth(session, names)
+    done = {table.table: table for table in erased(session, recompute=True).tables}
+    assert {name for name, table in done.items() if table.recomputed} == set(names)
+    assert there(workbench.root) == set()
+    assert shown(session, names) == truth(session, names)
+    assert all(audit_view(session, name).ok for name in names)
+    arrive(workbench.root, 3)
+    call(workbench.root, 3)
+    session.run()
+    assert shown(session, names) == truth(session, names)
 
 
 def _size(path: Path) -> int:

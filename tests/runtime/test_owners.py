@@ -99,7 +99,7 @@ GUARDS = {
     "iceberg/retire.py:_forget": LEASE,
     "iceberg/retire.py:retire": LEASE,
     "ingest/erased.py:forget_superseded": LEASE,
-    "maintenance/erase.py:forget_history": LEASE,
+    "maintenance/erase_files.py:forget_history": LEASE,
     "maintenance/erasing.py:ErasingFile.remove": LEASE,
     "maintenance/erasing.py:ErasingFile.write": LEASE,
     "iceberg/upkeep_table.py:SparkUpkeep.forget_names": LEASE,

@@ -20,6 +20,8 @@ from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.retire import Gone
 from tidegate.ingest.erased import erased
 from tidegate.ingest.ingest import StoredLog
+from tidegate.maintenance.erase_again import ComputedAgain
+from tidegate.maintenance.erase_files import ALL, earlier, forget_history
 from tidegate.maintenance.erase_log import FoundRows, LogErasure
 from tidegate.maintenance.erase_reach import left_to_others, require_reach
 from tidegate.maintenance.erase_recompute import recomputed, require_staying
@@ -36,15 +38,13 @@ from tidegate.wording import counted
 
 if TYPE_CHECKING:
     from tidegate.iceberg.protocol import Snapshot
-    from tidegate.iceberg.tables import StoredTable, Upkeep
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.maintenance.erase_reach import ReachedView
     from tidegate.runtime.context import Context
     from tidegate.runtime.stages import Stages
     from tidegate.sql.catalog.objects import Relation, View
     from tidegate.sql.statements.row_condition import RowsCondition
 
-#: Later than every snapshot and every file, ms.
-_ALL = 1 << 50
 #: What errors call the text of a condition.
 _PLACE = "WHERE"
 
@@ -107,8 +107,8 @@ def erase(
 
     `where`: over its columns; None finishes what was interrupted. `raw`: also rejected rows whose raw text has one of
     these texts. `keep_aggregates`: views that only count and sum the rows stay as they are; `recompute`: they are
-    computed from the rows that are left, and so is what reads them. `dry_run`: only look. `notify`: told of each step
-    as it begins.
+    computed from the rows that are left, and so is what reads them, and every other view that does not show by what
+    the rows are found. `dry_run`: only look. `notify`: told of each step as it begins.
     Raises TG509 for what is neither, TG512 if it has no log, TG1xx and TG2xx for what is no condition, TG404 for an
     empty text, TG571 if not everything can be reached, TG572 if nobody agrees, TG573 for another erasure than the one
     that was interrupted, TG506 and TG543 as `require_staying`, TG508 if another process writes one of the tables, TG502
@@ -133,6 +133,7 @@ def erase(
         else:
             texts, keep, again = begun.raw, begun.keep, begun.recompute
         work = _SourceErasure(context, relation, condition, texts, keep, again, notify)
+        work.again.require(begun)
         require_staying(context, work.staying, again, begins=begun is None)
         if dry_run:
             work.look()
@@ -192,10 +193,12 @@ class _SourceErasure:
         storage = context.project.storage
         self._log = StoredLog(context.tables, storage, relation, stored, storage.owner)
         require_columns(context, relation, self._log.table)
-        reach = require_reach(context, self._log, condition, keep or recompute)
+        reach = require_reach(context, self._log, condition, keep or recompute, recompute)
         self._views, self._keeping = reach.reached, reach.keeping
-        #: Their rows stay. But an earlier version of theirs, or the next one, may show what this one does not (E5).
-        self.staying = [*reach.keeping, *reach.above]
+        self.again = ComputedAgain(context, relation.name, reach.again)
+        #: No row of theirs is taken out of a file. But an earlier version of theirs, or the next one, may show what
+        #: this one does not (E5). Each is behind what it reads.
+        self.staying = [*reach.keeping, *reach.above, *reach.again]
         for reached in self._views:
             # Before anything is changed it is known that each of them can be.
             self._view(reached)
@@ -208,18 +211,21 @@ class _SourceErasure:
         self._table.files = len(found.files)
         self._say(found.sum)
         # The newest one alone would stay.
-        self._table.snapshots = _earlier(self._log.table)
+        self._table.snapshots = earlier(self._log.table)
         if self._relation.primary_key and self._context.stored(name := state_of(self._relation)) is not None:
             state = StateErasure(self._context, self._relation, self._condition)
-            self.done.tables.append(ErasedTable(name, state.find(), snapshots=_earlier(state.table)))
+            self.done.tables.append(ErasedTable(name, state.find(), snapshots=earlier(state.table)))
         for reached in self._views:
             self._notify(f"{reached.view.name}: looking for the rows")
             erasure = self._view(reached)
             files = erasure.find()
             name, rows = reached.view.name, sum(files.values())
             self.done.tables.append(
-                ErasedTable(name, rows, files=len(files), snapshots=_earlier(erasure.table))
+                ErasedTable(name, rows, files=len(files), snapshots=earlier(erasure.table))
             )
+        for view in self.again.views:
+            table = self._context.tables.open(self._context.identifier(view.name))
+            self.done.tables.append(ErasedTable(view.name, snapshots=earlier(table), recomputed=True))
 
     def _find(self) -> FoundRows:
         self._notify(f"{self._relation.name}: looking for the rows")
@@ -249,7 +255,10 @@ class _SourceErasure:
                 at = self._context.clock().astimezone(UTC).isoformat(timespec="seconds")
                 text, own = self._condition.text, uuid.uuid4().hex
                 begun = Erasing(own, text, self._raw, asking(), at, self._keep, self._recompute)
-                file.write(begun)
+                file.write(begun := self.again.all_of(begun))
+            elif found.files and self.again.views:
+                # What was recomputed before may have been so from these rows.
+                file.write(begun := self.again.all_of(begun))
             stages = self._stages(self._relation)
             stages.carry_out(EraseStage, lambda _: self._remove(found, begun))
             seen = self._erasure.base
@@ -258,7 +267,12 @@ class _SourceErasure:
                 self._erase_state()
             for reached in self._views:
                 self._erase_view(reached)
-            again = recomputed(self._context, self.staying, begun, self._notify) if begun.recompute else ()
+            again = frozenset(begun.again)
+            if begun.recompute:
+                due = self.again.due(begun)
+                again |= recomputed(self._context, self.staying, begun, self._notify, due)
+                if due:
+                    file.write(self.again.done(begun, due))
             for view in self.staying:
                 done = next((t for t in self.done.tables if t.table == view.name), ErasedTable(view.name))
                 self.done.tables += [] if done in self.done.tables else [done]
@@ -322,10 +336,11 @@ class _SourceErasure:
         lines = [f"  {names[0]}: rows: {told}; {counted(len(found.files), 'file')} written again"]
         lines += [f"  {name}: the rows that come from these" for name in names[1:]]
         then = "is recomputed from the rows that are left" if self._recompute else "keeps its counts and sums"
-        lines += [f"  {view.name}: {then}" for view in self._keeping]
+        lines += [f"  {view.name}: {then}" for view in (*self._keeping, *self.again.views)]
+        every = ", ".join([*names, *(view.name for view in self.again.views)])
         self._context.ask(
             "TG572",
-            f"these rows, and all earlier snapshots of {', '.join(names)}, are removed and can't be restored:\n"
+            f"these rows, and all earlier snapshots of {every}, are removed and can't be restored:\n"
             + "\n".join(lines),
             "tidegate erase --yes",
         )
@@ -361,7 +376,7 @@ class _SourceErasure:
         catalog may have answered with an older state), it may have such rows. Raises TG502 then."""
         self._notify(f"{done.table}: removing what earlier snapshots alone have")
         storage, project = self._context.project.storage, self._context.project
-        before = _ALL
+        before = ALL
         if not storage.on_this_machine:
             # No lease tells of the other machines: a batch of one of them has files that no snapshot knows yet.
             policy = load_maintenance(project.root, project.variables).of(done.table)
@@ -377,23 +392,3 @@ class _SourceErasure:
             if not upkeep.is_conflict(error):
                 raise
             raise overtaken(table.identifier) from error
-
-
-def _earlier(table: StoredTable) -> int:
-    """How many snapshots there are beside the newest one."""
-    return max(len(table.snapshot_ids()) - 1, 0)
-
-
-def forget_history(upkeep: Upkeep, orphans_before: int, base: Snapshot) -> tuple[int, int]:
-    """Leave of a table what its newest snapshot shows, which is `base`, and what tidegate said last; how many snapshots
-    went, and how many files that none knew and that are older (ms). Raises TG502 if another snapshot is there."""
-    upkeep.forget_names()
-    upkeep.table.current()
-    there = len(upkeep.table.snapshot_ids())
-    upkeep.forget_removed(base)
-    upkeep.expire(_ALL)
-    upkeep.table.current()
-    left, stays = len(upkeep.table.snapshot_ids()), int(base.id is not None)
-    if left != stays:
-        raise overtaken(upkeep.table.identifier)
-    return there + stays - left, upkeep.remove_orphans(orphans_before)

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from pyarrow.fs import FileSelector
 
 from tidegate.errors import TidegateError
+from tidegate.maintenance.erase_again import why_not_again
 from tidegate.plan.upkeep_stages import state_of
 from tidegate.plan.versions import kept_versions, next_of
 from tidegate.sql.catalog.lineage import sources_of
@@ -50,21 +51,26 @@ class ReachedView:
 @dataclass
 class ReadersOfLog:
     """The stored views that read a log: `reached`, each after what it reads; and `keeping`: those whose counts and sums
-    over the rows stay. `above`: those that read only such views. `beyond`: in words, what is neither. `having`: the
-    names of all that has rows of the log, or values of them."""
+    over the rows stay. `above`: those that read only such views. `again`: those that are computed again from what is
+    left. `beyond`: in words, what is none of these. `having`: the names of all that has rows of the log, or values of
+    them."""
 
     reached: list[ReachedView] = field(default_factory=list)
     keeping: list[View] = field(default_factory=list)
     above: list[View] = field(default_factory=list)
+    again: list[View] = field(default_factory=list)
     beyond: list[str] = field(default_factory=list)
     having: list[str] = field(default_factory=list)
 
 
-def require_reach(context: Context, log: StoredLog, condition: RowsCondition, keep: bool) -> ReadersOfLog:
+def require_reach(
+    context: Context, log: StoredLog, condition: RowsCondition, keep: bool, recompute: bool = False
+) -> ReadersOfLog:
     """The views that read the log. Raises TG571 with all that holds rows of it, or values of them, and is not reached;
-    TG506 for a view that continues with the columns of before a change. `keep`: counts and sums may stay."""
+    TG506 for a view that continues with the columns of before a change. `keep`: counts and sums may stay; `recompute`:
+    what does not show by what the rows are found may be computed again."""
     relation = log.relation
-    found = _readers(context, relation, condition, keep)
+    found = _readers(context, relation, condition, keep, recompute)
     having = [*found.having, *_formerly(context, found.having)]
     reasons = [
         *_own(relation, condition),
@@ -123,7 +129,9 @@ def _names(log: StoredLog, condition: RowsCondition) -> Iterator[str]:
             return
 
 
-def _readers(context: Context, relation: Relation, condition: RowsCondition, keep: bool) -> ReadersOfLog:
+def _readers(
+    context: Context, relation: Relation, condition: RowsCondition, keep: bool, recompute: bool
+) -> ReadersOfLog:
     """See `ReadersOfLog`."""
     catalog, wanted, found = context.catalog, set(condition.columns), ReadersOfLog()
     own = {column.name for column in relation.columns}
@@ -157,7 +165,14 @@ def _readers(context: Context, relation: Relation, condition: RowsCondition, kee
             found.reached.append(ReachedView(item, stored, shown))
         elif stored is not None and isinstance(item, View):
             columns = ", ".join(sorted(wanted)) or "a column of the condition"
-            found.beyond.append(f"{item.name}: a view whose rows do not show {columns} as they are")
+            why = why_not_again(catalog, item)
+            if recompute and why is None:
+                found.again.append(item)
+                continue
+            found.beyond.append(
+                f"{item.name}: a view whose rows do not show {columns} as they are "
+                f"({why or '--recompute computes it from the rows that are left'})"
+            )
         elif stored is not None:
             found.beyond.append(f"{item.name}: a gate of WATERMARK(…) that reads it")
     found.beyond += [

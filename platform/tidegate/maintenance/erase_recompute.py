@@ -1,9 +1,10 @@
-"""Views that only count and sum rows of which some were erased: computed again from those that are left (E9), as a new
-version of each (R4), and so is what reads them. The earlier versions go with the history that an erasure removes."""
+"""Views that only count and sum rows of which some were erased, and those that do not show by what these are found
+(`erase_again.py`): computed again from the rows that are left (E9), as a new version of each (R4), and so is what reads
+them. The earlier versions go with the history that an erasure removes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
@@ -66,22 +67,26 @@ def _refused(sink: Sink, what: str, hint: str) -> TidegateError:
 
 
 def recomputed(
-    context: Context, views: Sequence[View], begun: Erasing, notify: Callable[[str], None]
+    context: Context,
+    views: Sequence[View],
+    begun: Erasing,
+    notify: Callable[[str], None],
+    due: Collection[str] = (),
 ) -> frozenset[str]:
-    """Compute those of the views again that have windows which the erasure has marked, and what reads them. Hold the
-    leases of all. `views`: each after what it reads. Returns the names."""
+    """Compute those of the views again that have windows which the erasure has marked, those that are `due`, and what
+    reads them. Hold the leases of all. `views`: each after what it reads. Returns the names."""
     names, because = [], {}
     for view in views:
         table = context.tables.open(context.identifier(view.name))
         now = table.current()
-        held = any(window.of(begun.id) for window in marked(context, table))
+        held = view.name in due or any(window.of(begun.id) for window in marked(context, table))
         # (Or one that was killed has recomputed what it reads.)
         if held or stale_below(context, table, now) is not None:
             # What somebody had begun before counts the rows that are gone now.
             context.forget_next(view.name)
             names.append(view.name)
         if held:
-            because[view.name] = "rows that its results count were erased"
+            because[view.name] = "rows that its results come from were erased"
     done = frozenset(one.view for one in rebuild(context, names, notify=notify, because=because))
     for view in views:
         if not view.emit_on_window_close and view.name not in done:

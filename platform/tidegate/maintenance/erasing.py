@@ -6,7 +6,8 @@ from __future__ import annotations
 import getpass
 import json
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
@@ -25,7 +26,9 @@ ERASING = f"{_FOLDER}/{_NAME}"
 class Erasing:
     """`id`: of the erasure. `where`: its condition, as written. `raw`: texts that the raw text of a rejected row may
     have. `by`: who asked; `at`: when, ISO in UTC. `keep`: whether counts and sums over the rows stay;
-    `recompute`: until they are computed from the rows that are left."""
+    `recompute`: until they are computed from the rows that are left. `again`: the views that are computed again whether
+    or not they have a marked window, each with the life of the version (`StoredTable.uuid`) that has no row that goes,
+    "" until there is one."""
 
     id: str
     where: str
@@ -34,6 +37,7 @@ class Erasing:
     at: str
     keep: bool = False
     recompute: bool = False
+    again: Mapping[str, str] = field(default_factory=dict)
 
 
 def asking() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tests.mutants.guard import Guard
 
+_AGAIN = "tests/maintenance/test_erase_again.py"
 _BACKUP = "tests/audit/test_backup.py"
 _ACCOUNTS = "tests/audit/test_account_files.py"
 _STAYING = "tests/maintenance/test_erase_staying.py"
@@ -122,6 +123,33 @@ GUARDS: tuple[Guard, ...] = (
         "            same_view(context, view, table)",
         "            pass",
         (f"{_STAYING}::test_E9_stored_rows_are_looked_at_by_the_definition_that_they_have",),
+    ),
+    Guard(
+        "views-that-are-still-to-be-computed",
+        "E9",
+        "Who finishes an erasure computes again what was not, though the rows have left the log.",
+        "maintenance/erase.py",
+        "                file.write(begun := self.again.all_of(begun))\n            elif",
+        "                file.write(begun)\n            elif",
+        (f"{_AGAIN}::test_R2_E9_whatever_others_did_behind_an_ended_erasure_no_row_comes_back",),
+    ),
+    Guard(
+        "views-that-went-back-behind-an-erasure",
+        "E9",
+        "A version that was not computed behind the erasure is not taken for the one that was.",
+        "maintenance/erase_again.py",
+        "if begun.again.get(v.name) not in (None, self._table(v).uuid)]",
+        'if begun.again.get(v.name) == ""]',
+        (f"{_AGAIN}::test_R2_E9_whatever_others_did_behind_an_ended_erasure_no_row_comes_back",),
+    ),
+    Guard(
+        "past-that-can-not-be-computed-again",
+        "E9",
+        "Nothing is erased where a new version would keep results of rows that are beyond their retention.",
+        "maintenance/erase_again.py",
+        "        return kept is not None or",
+        "        return",
+        (f"{_AGAIN}::test_E9_results_that_can_not_be_computed_again_refuse_all_of_it",),
     ),
     Guard(
         "erase-under-a-sink",

@@ -43,8 +43,8 @@ _Recompute = Annotated[
     bool,
     typer.Option(
         "--recompute",
-        help="Recompute the results of views that only count and sum the rows, and of the views that read them, from "
-        "the rows that are left.",
+        help="Recompute the results of views that only count and sum the rows, and of all other views that do not show "
+        "the columns of the condition (sessions, joins, OVER), from the rows that are left.",
     ),
 ]
 _DryRun = Annotated[
@@ -69,7 +69,7 @@ def erase(
 ) -> int:
     """Erase the rows of a person, for example on a request under the GDPR, from the on-time, late and rejected rows of
     a source and from views that show the columns of the condition, and remove all earlier snapshots and files that
-    contain them. The rows cannot be restored.
+    contain them. With --recompute, other views are computed again. The rows cannot be restored.
 
     It asks first. A record remains of who asked, when, and how many rows of which partition and hour, so that audits
     still find no difference. If a place with such rows cannot be reached, nothing is erased. Stop runs and live mode
@@ -141,7 +141,8 @@ def _said(table: ErasedTable, dry_run: bool) -> str:
                 "need are beyond their retention"
             )
         )
-        return f"{table.table}: recomputed from the rows that are left{left}"
+        done = "would be recomputed" if dry_run else "recomputed"
+        return f"{table.table}: {done} from the rows that are left{left}"
     if table.marked:
         return f"{table.table}: {counted(table.marked, 'window')} marked; the counts and sums stay"
     counts = {"on time": table.on_time, "late": table.late, "rejected": table.rejected}
