@@ -100,6 +100,7 @@ GUARDS = {
     "iceberg/retire.py:retire": LEASE,
     "ingest/erased.py:forget_superseded": LEASE,
     "maintenance/erase.py:forget_history": LEASE,
+    "maintenance/erase_branches.py:remove_folder": "of a table that Context.forget has dropped, which asks first",
     "maintenance/erasing.py:ErasingFile.remove": LEASE,
     "maintenance/erasing.py:ErasingFile.write": LEASE,
     "iceberg/upkeep_table.py:SparkUpkeep.forget_names": LEASE,

@@ -22,10 +22,26 @@ ERASING = f"{_FOLDER}/{_NAME}"
 
 
 @dataclass(frozen=True)
+class DroppedTable:
+    """The table of a branch `environment` that is dropped, with what belongs to it. `folders`: URIs."""
+
+    namespace: str
+    environment: str
+    name: str
+    folders: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> str:
+        """With its namespace."""
+        return f"{self.namespace}.{self.name}"
+
+
+@dataclass(frozen=True)
 class Erasing:
     """`id`: of the erasure. `where`: its condition, as written. `raw`: texts that the raw text of a rejected row may
     have. `by`: who asked; `at`: when, ISO in UTC. `keep`: whether counts and sums over the rows stay;
-    `recompute`: until they are computed from the rows that are left."""
+    `recompute`: until they are computed from the rows that are left. `drop`: whether tables of branches are dropped;
+    `dropped`: which."""
 
     id: str
     where: str
@@ -34,6 +50,8 @@ class Erasing:
     at: str
     keep: bool = False
     recompute: bool = False
+    drop: bool = False
+    dropped: tuple[DroppedTable, ...] = ()
 
 
 def asking() -> str:
@@ -64,7 +82,10 @@ class ErasingFile:
         if not self._filesystem.get_file_info(path).is_file:
             return None
         found = read_json(self._filesystem, path)
-        return Erasing(**{**found, "raw": tuple(found["raw"])})
+        dropped = [
+            DroppedTable(**{**one, "folders": tuple(one["folders"])}) for one in found.get("dropped", ())
+        ]
+        return Erasing(**{**found, "raw": tuple(found["raw"]), "dropped": tuple(dropped)})
 
     def write(self, erasing: Erasing) -> None:
         """From here on the erasure is finished by whoever comes."""

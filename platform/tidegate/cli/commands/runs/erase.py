@@ -47,6 +47,14 @@ _Recompute = Annotated[
         "the rows that are left.",
     ),
 ]
+_DropBranches = Annotated[
+    bool,
+    typer.Option(
+        "--drop-branches",
+        help="Drop the tables of branch environments that contain such rows, or values of them, with their files. The "
+        "next run of a branch computes them again. Without this option, nothing is erased if there are such tables.",
+    ),
+]
 _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show how many rows would be erased, but write nothing.")
 ]
@@ -63,6 +71,7 @@ def erase(
     raw: _Raw = None,
     keep_aggregates: _KeepAggregates = False,
     recompute: _Recompute = False,
+    drop_branches: _DropBranches = False,
     dry_run: _DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", help="Agree without being asked.")] = False,
     resume: _Resume = False,
@@ -103,6 +112,7 @@ def erase(
             tuple(raw or ()),
             keep_aggregates=keep_aggregates,
             recompute=recompute,
+            drop_branches=drop_branches,
             dry_run=dry_run,
             notify=call.console.note,
         )
@@ -132,6 +142,9 @@ def _lines(done: Erasure, dry_run: bool) -> list[str]:
 
 
 def _said(table: ErasedTable, dry_run: bool) -> str:
+    if table.dropped is not None:
+        which = f'{table.table}: table of environment "{table.dropped}"'
+        return f"{which} would be dropped" if dry_run else f"{which} dropped"
     if table.recomputed:
         left = (
             ""
