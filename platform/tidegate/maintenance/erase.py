@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC
@@ -21,14 +21,23 @@ from tidegate.iceberg.retire import Gone
 from tidegate.ingest.erased import erased
 from tidegate.ingest.ingest import StoredLog
 from tidegate.maintenance.erase_branches import asked_about, drop, hold, is_theirs, once, to_be_dropped
+from tidegate.maintenance.erase_history import EVERYTHING, earlier, forget_history
 from tidegate.maintenance.erase_log import FoundRows, LogErasure
 from tidegate.maintenance.erase_reach import branches_since, left_to_others, require_reach
 from tidegate.maintenance.erase_recompute import recomputed, require_staying
+from tidegate.maintenance.erase_sinks import sink_erasures
 from tidegate.maintenance.erase_state import StateErasure
 from tidegate.maintenance.erase_views import ViewErasure, mark_windows
-from tidegate.maintenance.erasing import Erasing, ErasingFile, asking
+from tidegate.maintenance.erasing import Erasing, ErasingFile, asking, same_erasure
 from tidegate.maintenance.erasure import ErasedTable, Erasure
-from tidegate.plan.upkeep_stages import EraseStage, ForgetStage, TableStage, erasure_stages, state_of
+from tidegate.plan.upkeep_stages import (
+    EraseStage,
+    ForgetStage,
+    TableStage,
+    erasure_stages,
+    sink_erasure_stages,
+    state_of,
+)
 from tidegate.plan.versions import KEPT
 from tidegate.project.jobs.maintenance import load_maintenance
 from tidegate.sql.statements.row_condition import log_condition, passed_condition
@@ -38,15 +47,13 @@ from tidegate.wording import counted
 
 if TYPE_CHECKING:
     from tidegate.iceberg.protocol import Snapshot
-    from tidegate.iceberg.tables import StoredTable, Upkeep
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.maintenance.erase_reach import ReachedView
     from tidegate.runtime.context import Context
     from tidegate.runtime.stages import Stages
     from tidegate.sql.catalog.objects import Relation, View
     from tidegate.sql.statements.row_condition import RowsCondition
 
-#: Later than every snapshot and every file, ms.
-_ALL = 1 << 50
 #: What errors call the text of a condition.
 _PLACE = "WHERE"
 
@@ -85,7 +92,7 @@ def erase(
             held.enter_context(context.lease(relation.name))
             held.enter_context(context.lease(relation.name, ".upkeep"))
         wanted = None if where is None else (where, tuple(raw), keep_aggregates, recompute)
-        begun = _begun(relation, file.seen() if dry_run else file.read(), wanted)
+        begun = same_erasure(relation.name, file.seen() if dry_run else file.read(), wanted)
         if begun is None and where is None:
             return Erasure(relation.name, notes=["no erasure was interrupted"])
         condition = log_condition(where or (begun.where if begun else ""), relation, _PLACE)
@@ -110,24 +117,6 @@ def erase(
                 ) from error
     work.done.seconds = round(time.monotonic() - started, 3)
     return work.done
-
-
-def _begun(
-    relation: Relation, begun: Erasing | None, wanted: tuple[str, tuple[str, ...], bool, bool] | None
-) -> Erasing | None:
-    """The erasure that was interrupted. Raises TG573 if another one is wanted."""
-    if (
-        begun is not None
-        and wanted is not None
-        and (begun.where, begun.raw, begun.keep, begun.recompute) != wanted
-    ):
-        raise TidegateError(
-            "TG573",
-            f'another erasure of rows of "{relation.name}" was interrupted, and has to be finished first: {begun.by} '
-            f"asked for it at {begun.at}",
-            hint=f"tidegate erase {relation.name} --resume",
-        )
-    return begun
 
 
 class _SourceErasure:
@@ -175,18 +164,22 @@ class _SourceErasure:
         self._table.files = len(found.files)
         self._say(found.sum)
         # The newest one alone would stay.
-        self._table.snapshots = _earlier(self._log.table)
+        self._table.snapshots = earlier(self._log.table)
         if self._relation.primary_key and self._context.stored(name := state_of(self._relation)) is not None:
             state = StateErasure(self._context, self._relation, self._condition)
-            self.done.tables.append(ErasedTable(name, state.find(), snapshots=_earlier(state.table)))
+            self.done.tables.append(ErasedTable(name, state.find(), snapshots=earlier(state.table)))
         for reached in self._views:
             self._notify(f"{reached.view.name}: looking for the rows")
             erasure = self._view(reached)
             files = erasure.find()
             name, rows = reached.view.name, sum(files.values())
             self.done.tables.append(
-                ErasedTable(name, rows, files=len(files), snapshots=_earlier(erasure.table))
+                ErasedTable(name, rows, files=len(files), snapshots=earlier(erasure.table))
             )
+        for erasure in sink_erasures(self._context, self._reach.sinks, self._passed):
+            self._notify(f"{erasure.sink.name}: looking for the rows")
+            found_there, past = erasure.find(), earlier(erasure.table)
+            self.done.tables.append(ErasedTable(erasure.sink.name, found_there, snapshots=past))
         self._say_dropped()
 
     def _find(self) -> FoundRows:
@@ -197,8 +190,10 @@ class _SourceErasure:
         return found
 
     def _view(self, reached: ReachedView) -> ViewErasure:
-        condition = passed_condition(self._condition.text, self._relation, _PLACE, reached.names)
-        return ViewErasure(self._context, reached, condition)
+        return ViewErasure(self._context, reached, self._passed(reached.names))
+
+    def _passed(self, names: Mapping[str, str]) -> RowsCondition:
+        return passed_condition(self._condition.text, self._relation, _PLACE, names)
 
     def _say(self, gone: Gone) -> None:
         self._table.rows = gone.rows
@@ -211,6 +206,8 @@ class _SourceErasure:
             for view in [*(reached.view for reached in self._views), *self.staying]:
                 for part in ("", ".upkeep", "$next"):
                     held.enter_context(self._context.lease(view.name, part))
+            for sink in self._reach.sinks:
+                held.enter_context(self._context.lease(sink.sink.name))
             hold(self._context, once(self._dropped), held)
             found = self._find()
             begun = self._agreed(found, file)
@@ -232,6 +229,7 @@ class _SourceErasure:
                 if view.name in again:
                     done.recomputed, done.marked = True, self._marks(table, begun)
                 self._stages(view).carry_out(ForgetStage, partial(self._forget_unseen, done, table))
+            self._erase_sinks()
             self._drop_since(begun, file, held)
             file.remove()
 
@@ -287,6 +285,18 @@ class _SourceErasure:
         if erasure.find():
             raise overtaken(name)
 
+    def _erase_sinks(self) -> None:
+        for erasure in sink_erasures(self._context, self._reach.sinks, self._passed):
+            done = ErasedTable(erasure.sink.name)
+            self.done.tables.append(done)
+            stages = self._context.stages(sink_erasure_stages(erasure.sink))
+            self._notify(f"{done.table}: erasing rows, and writing files again")
+            done.rows = erasure.find()
+            stages.carry_out(EraseStage, lambda _, erasure=erasure: erasure.remove())
+            stages.carry_out(ForgetStage, partial(self._forget_unseen, done, erasure.table))
+            if erasure.find():
+                raise overtaken(erasure.table.identifier)
+
     def _erase_view(self, reached: ReachedView) -> None:
         # (A server makes a snapshot of it, which is not to come behind the look at the rows.)
         self._forget_versions(
@@ -316,14 +326,16 @@ class _SourceErasure:
         counts = {"on time": rows.on_time, "late": rows.late, "rejected": rows.rejected}
         told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "none"
         names = [self._relation.name, *(reached.view.name for reached in self._views)]
+        past = [*names, *(one.sink.name for one in self._reach.sinks)]
         lines = [f"  {names[0]}: rows: {told}; {counted(len(found.files), 'file')} written again"]
         lines += [f"  {name}: the rows that come from these" for name in names[1:]]
         then = "is recomputed from the rows that are left" if self._recompute else "keeps its counts and sums"
         lines += [f"  {view.name}: {then}" for view in self._keeping]
+        lines += [f"  {one.sink.name}: the rows that come from these" for one in self._reach.sinks]
         lines += asked_about(self._dropped)
         self._context.ask(
             "TG572",
-            f"these rows, and all earlier snapshots of {', '.join(names)}, are removed and can't be restored:\n"
+            f"these rows, and all earlier snapshots of {', '.join(past)}, are removed and can't be restored:\n"
             + "\n".join(lines),
             "tidegate erase --yes",
         )
@@ -359,7 +371,7 @@ class _SourceErasure:
         catalog may have answered with an older state), it may have such rows. Raises TG502 then."""
         self._notify(f"{done.table}: removing what earlier snapshots alone have")
         storage, project = self._context.project.storage, self._context.project
-        before = _ALL
+        before = EVERYTHING
         if not storage.on_this_machine:
             # No lease tells of the other machines: a batch of one of them has files that no snapshot knows yet.
             policy = load_maintenance(project.root, project.variables).of(done.table)
@@ -375,23 +387,3 @@ class _SourceErasure:
             if not upkeep.is_conflict(error):
                 raise
             raise overtaken(table.identifier) from error
-
-
-def _earlier(table: StoredTable) -> int:
-    """How many snapshots there are beside the newest one."""
-    return max(len(table.snapshot_ids()) - 1, 0)
-
-
-def forget_history(upkeep: Upkeep, orphans_before: int, base: Snapshot) -> tuple[int, int]:
-    """Leave of a table what its newest snapshot shows, which is `base`, and what tidegate said last; how many snapshots
-    went, and how many files that none knew and that are older (ms). Raises TG502 if another snapshot is there."""
-    upkeep.forget_names()
-    upkeep.table.current()
-    there = len(upkeep.table.snapshot_ids())
-    upkeep.forget_removed(base)
-    upkeep.expire(_ALL)
-    upkeep.table.current()
-    left, stays = len(upkeep.table.snapshot_ids()), int(base.id is not None)
-    if left != stays:
-        raise overtaken(upkeep.table.identifier)
-    return there + stays - left, upkeep.remove_orphans(orphans_before)

@@ -15,6 +15,7 @@ from pyarrow.fs import FileSelector
 
 from tidegate.errors import TidegateError
 from tidegate.maintenance.erase_branches import BranchTables, sinks_of, why_not_dropped
+from tidegate.maintenance.erase_sinks import ReachedSink, reach_sinks
 from tidegate.plan.upkeep_stages import state_of
 from tidegate.plan.versions import kept_versions, next_of
 from tidegate.sql.catalog.lineage import sources_of
@@ -55,7 +56,8 @@ class ReachedView:
 class ReadersOfLog:
     """The stored views that read a log: `reached`, each after what it reads; and `keeping`: those whose counts and sums
     over the rows stay. `above`: those that read only such views. `beyond`: in words, what is neither. `having`: the
-    names of all that has rows of the log, or values of them. `branches`: what other environments have of them."""
+    names of all that has rows of the log, or values of them. `branches`: what other environments have of them. `sinks`:
+    those of whose tables rows go."""
 
     reached: list[ReachedView] = field(default_factory=list)
     keeping: list[View] = field(default_factory=list)
@@ -63,6 +65,7 @@ class ReadersOfLog:
     beyond: list[str] = field(default_factory=list)
     having: list[str] = field(default_factory=list)
     branches: list[BranchTables] = field(default_factory=list)
+    sinks: list[ReachedSink] = field(default_factory=list)
 
 
 def require_reach(
@@ -194,11 +197,8 @@ def _readers(context: Context, relation: Relation, condition: RowsCondition, kee
             found.beyond.append(f"{item.name}: a view whose rows do not show {columns} as they are")
         elif stored is not None:
             found.beyond.append(f"{item.name}: a gate of WATERMARK(…) that reads it")
-    found.beyond += [
-        f"{sink.name}: a sink that delivers rows to {sink.connector.connector} {sink.place}"
-        for sink in catalog.sinks
-        if sink.upstream in names
-    ]
+    found.sinks, beyond = reach_sinks(context, names)
+    found.beyond += beyond
     found.having += names
     return found
 

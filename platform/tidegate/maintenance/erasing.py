@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
 
+from tidegate.errors import TidegateError
 from tidegate.project.object_store import make_folder, put_whole, read_json
 
 if TYPE_CHECKING:
@@ -52,6 +53,24 @@ class Erasing:
     recompute: bool = False
     drop: bool = False
     dropped: tuple[DroppedTable, ...] = ()
+
+
+def same_erasure(
+    name: str, begun: Erasing | None, wanted: tuple[str, tuple[str, ...], bool, bool] | None
+) -> Erasing | None:
+    """The erasure that was interrupted. Raises TG573 if another one is wanted."""
+    if (
+        begun is not None
+        and wanted is not None
+        and (begun.where, begun.raw, begun.keep, begun.recompute) != wanted
+    ):
+        raise TidegateError(
+            "TG573",
+            f'another erasure of rows of "{name}" was interrupted, and has to be finished first: {begun.by} '
+            f"asked for it at {begun.at}",
+            hint=f"tidegate erase {name} --resume",
+        )
+    return begun
 
 
 def asking() -> str:
