@@ -77,8 +77,8 @@ def erase(
     resume: _Resume = False,
 ) -> int:
     """Erase the rows of a person, for example on a request under the GDPR, from the on-time, late and rejected rows of
-    a source and from views and Iceberg sinks that show the columns of the condition, and remove all earlier snapshots and
-    files that contain them. The rows cannot be restored.
+    a source and from views and Iceberg sinks that show the columns of the condition, and remove all earlier snapshots
+    and files that contain them. The rows cannot be restored.
 
     It asks first. A record remains of who asked, when, and how many rows of which partition and hour, so that audits
     still find no difference. If a place with such rows cannot be reached, nothing is erased. Stop runs and live mode
