@@ -126,20 +126,17 @@ def sinks_of(
 def _is_of(storage: Storage, sink: str, said: dict[str, str], table: str) -> bool:
     """Whether a sink has delivered from the table with this id, by the positions that it keeps beside its rows. Without
     one that can be read: unless its environment has what it delivers itself."""
-    filesystem, folder = storage.filesystem(storage.work_folder(sink))
-    there = filesystem.get_file_info(FileSelector(folder, allow_not_found=True))
-    found = [
-        (filesystem, info.path)
-        for info in there
-        if info.base_name.startswith(KAFKA_POSITION) or info.base_name == "position.json"
-    ]
+    work = storage.work_folder(sink)
+    filesystem, folder = storage.filesystem(work)
+    names = [one.base_name for one in filesystem.get_file_info(FileSelector(folder, allow_not_found=True))]
+    files = [f"{work}/{name}" for name in names if name.startswith(KAFKA_POSITION) or name == "position.json"]
     if said["connector"] == "filesystem":
-        found.append(storage.filesystem(f"{said['place']}/_tidegate/position.json"))
-    known = {
-        str(read_json(system, path).get("table")).partition("/")[0]
-        for system, path in found
-        if system.get_file_info(path).is_file
-    }
+        files.append(f"{said['place']}/_tidegate/position.json")
+    known = set()
+    for file in files:
+        filesystem, path = storage.filesystem(file)
+        if filesystem.get_file_info(path).is_file:
+            known.add(str(read_json(filesystem, path).get("table")).partition("/")[0])
     if not known:
         return load_table(storage, said["from"]) is None
     return table.partition("/")[0] in known
