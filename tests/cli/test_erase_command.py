@@ -28,12 +28,14 @@ def asked(monkeypatch: pytest.MonkeyPatch, fake: type[FakeSession]) -> list[tupl
         *,
         keep_aggregates: bool,
         recompute: bool,
+        drop_branches: bool,
         dry_run: bool,
         notify: Any,
     ) -> Erasure:
         calls.append((name, where, raw, dry_run or keep_aggregates or recompute))
         tables = [ErasedTable("orders", 15, 9, 5, 1, 3, 4), ErasedTable("hourly", marked=7)]
         tables += [ErasedTable("days", recomputed=True, marked=2)] if recompute else []
+        tables += [ErasedTable("pr_7.hourly", dropped="pr-7")] if drop_branches else []
         return Erasure("orders", "1", "ada", "2026-03-01", tables, 2, ["the files are not tidegate's"])
 
     monkeypatch.setattr(erase, "erase", erased)
@@ -65,6 +67,15 @@ def test_E9_who_wants_results_recomputed_is_told_what_stays(
     both = tidegate("erase", "orders", "id = 1", "--recompute", "--keep-aggregates")
     assert (both.exit_code, len(asked)) == (2, 2)
     assert "and not both" in " ".join(both.output.split())
+
+
+def test_X3_E9_tables_of_branches_that_are_dropped_are_named(
+    tidegate: Call, asked: list[tuple[Any, ...]]
+) -> None:
+    done = tidegate("erase", "orders", "id = 1", "--drop-branches")
+    assert 'pr_7.hourly: table of environment "pr-7" dropped' in done.stdout
+    looked = tidegate("erase", "orders", "id = 1", "--drop-branches", "--dry-run")
+    assert 'pr_7.hourly: table of environment "pr-7" would be dropped' in looked.stdout
 
 
 def test_options_and_json(tidegate: Call, asked: list[tuple[Any, ...]]) -> None:

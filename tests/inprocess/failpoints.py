@@ -12,7 +12,7 @@ from tests.inprocess.stored.tables import InProcessTable, InProcessTables
 from tests.inprocess.stored.upkeep import InProcessUpkeep
 from tidegate.iceberg import retire
 from tidegate.ingest.stream import PlanInbox
-from tidegate.maintenance import erase_log, erase_views
+from tidegate.maintenance import erase_branches, erase_log, erase_views
 from tidegate.maintenance.erasing import ErasingFile
 from tidegate.sinks.filesystem import FilesystemSink
 from tidegate.sinks.statefile import StateFile
@@ -38,6 +38,7 @@ POINTS: tuple[tuple[Any, str], ...] = (
     (InProcessUpkeep, "_delete"),
     (retire, "_write"),
     (retire, "_forget"),
+    (erase_branches, "remove_folder"),
     (erase_log, "forget_superseded"),
     (erase_log, "recorded"),
     (erase_views, "mark"),

@@ -51,7 +51,7 @@ PLANTED = (
         "E9",
         "An erasure removes the files that a killed task has left.",
         _ERASE,
-        "        before = ALL\n",
+        "        before = EVERYTHING\n",
         "        before = 0\n",
         "rows that stay at rest",
         22,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import replace
 from datetime import UTC
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import overtaken
@@ -21,14 +21,24 @@ from tidegate.iceberg.retire import Gone
 from tidegate.ingest.erased import erased
 from tidegate.ingest.ingest import StoredLog
 from tidegate.maintenance.erase_again import ComputedAgain
-from tidegate.maintenance.erase_files import ALL, earlier, forget_history
+from tidegate.maintenance.erase_branches import asked_about, drop, hold, is_theirs, once, to_be_dropped
+from tidegate.maintenance.erase_history import EVERYTHING, earlier, forget_history
 from tidegate.maintenance.erase_log import FoundRows, LogErasure
-from tidegate.maintenance.erase_reach import left_to_others, require_reach
+from tidegate.maintenance.erase_reach import branches_since, left_to_others, require_reach
 from tidegate.maintenance.erase_recompute import recomputed, require_staying
+from tidegate.maintenance.erase_sinks import SinkErasure, sink_erasures
 from tidegate.maintenance.erase_state import StateErasure
 from tidegate.maintenance.erase_views import ViewErasure, mark_windows
-from tidegate.maintenance.erasing import Erasing, ErasingFile, asking
-from tidegate.plan.upkeep_stages import EraseStage, ForgetStage, TableStage, erasure_stages, state_of
+from tidegate.maintenance.erasing import Erasing, ErasingFile, asking, same_erasure
+from tidegate.maintenance.erasure import ErasedTable, Erasure
+from tidegate.plan.upkeep_stages import (
+    EraseStage,
+    ForgetStage,
+    TableStage,
+    erasure_stages,
+    sink_erasure_stages,
+    state_of,
+)
 from tidegate.plan.versions import KEPT
 from tidegate.project.jobs.maintenance import load_maintenance
 from tidegate.sql.statements.row_condition import log_condition, passed_condition
@@ -49,48 +59,6 @@ if TYPE_CHECKING:
 _PLACE = "WHERE"
 
 
-@dataclass
-class ErasedTable:
-    """What was done to one table, or would be. `rows`: that went; of a log also by outcome. `files`: written again.
-    `snapshots`: that went. `orphans`: files that no snapshot knew. `marked`: windows of a view that keep their
-    counts. `recomputed`: whether a view was, from the rows that are left."""
-
-    table: str
-    rows: int = 0
-    on_time: int = 0
-    late: int = 0
-    rejected: int = 0
-    files: int = 0
-    snapshots: int = 0
-    orphans: int = 0
-    marked: int = 0
-    recomputed: bool = False
-
-
-@dataclass
-class Erasure:
-    """One erasure. `id`, `by` and `at` are those of the record; None of one that is only looked at. `undecoded`:
-    rejected rows that the condition can't be told of. `notes`: what is left to others."""
-
-    name: str
-    id: str | None = None
-    by: str | None = None
-    at: str | None = None
-    tables: list[ErasedTable] = field(default_factory=list)
-    undecoded: int = 0
-    notes: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def rows(self) -> int:
-        """Of the source."""
-        return self.tables[0].rows if self.tables else 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return asdict(self)
-
-
 def erase(
     context: Context,
     name: str,
@@ -99,6 +67,7 @@ def erase(
     *,
     keep_aggregates: bool = False,
     recompute: bool = False,
+    drop_branches: bool = False,
     dry_run: bool = False,
     notify: Callable[[str], None] = lambda text: None,
 ) -> Erasure:
@@ -108,7 +77,8 @@ def erase(
     `where`: over its columns; None finishes what was interrupted. `raw`: also rejected rows whose raw text has one of
     these texts. `keep_aggregates`: views that only count and sum the rows stay as they are; `recompute`: they are
     computed from the rows that are left, and so is what reads them, and every other view that does not show by what
-    the rows are found. `dry_run`: only look. `notify`: told of each step as it begins.
+    the rows are found. `drop_branches`: tables of branches that read the rows are dropped (X3). `dry_run`: only look.
+    `notify`: told of each step as it begins.
     Raises TG509 for what is neither, TG512 if it has no log, TG1xx and TG2xx for what is no condition, TG404 for an
     empty text, TG571 if not everything can be reached, TG572 if nobody agrees, TG573 for another erasure than the one
     that was interrupted, TG506 and TG543 as `require_staying`, TG508 if another process writes one of the tables, TG502
@@ -124,7 +94,7 @@ def erase(
             held.enter_context(context.lease(relation.name))
             held.enter_context(context.lease(relation.name, ".upkeep"))
         wanted = None if where is None else (where, tuple(raw), keep_aggregates, recompute)
-        begun = _begun(relation, file.seen() if dry_run else file.read(), wanted)
+        begun = same_erasure(relation.name, file.seen() if dry_run else file.read(), wanted)
         if begun is None and where is None:
             return Erasure(relation.name, notes=["no erasure was interrupted"])
         condition = log_condition(where or (begun.where if begun else ""), relation, _PLACE)
@@ -132,14 +102,14 @@ def erase(
             texts, keep, again = tuple(raw), keep_aggregates, recompute
         else:
             texts, keep, again = begun.raw, begun.keep, begun.recompute
-        work = _SourceErasure(context, relation, condition, texts, keep, again, notify)
+        work = _SourceErasure(context, relation, condition, texts, keep, again, drop_branches, begun, notify)
         work.again.require(begun)
         require_staying(context, work.staying, again, begins=begun is None)
         if dry_run:
             work.look()
         else:
             try:
-                work.run(file, begun)
+                work.run(file)
             except TidegateError as error:
                 if error.code != "TG502":
                     raise
@@ -150,24 +120,6 @@ def erase(
                 ) from error
     work.done.seconds = round(time.monotonic() - started, 3)
     return work.done
-
-
-def _begun(
-    relation: Relation, begun: Erasing | None, wanted: tuple[str, tuple[str, ...], bool, bool] | None
-) -> Erasing | None:
-    """The erasure that was interrupted. Raises TG573 if another one is wanted."""
-    if (
-        begun is not None
-        and wanted is not None
-        and (begun.where, begun.raw, begun.keep, begun.recompute) != wanted
-    ):
-        raise TidegateError(
-            "TG573",
-            f'another erasure of rows of "{relation.name}" was interrupted, and has to be finished first: {begun.by} '
-            f"asked for it at {begun.at}",
-            hint=f"tidegate erase {relation.name} --resume",
-        )
-    return begun
 
 
 class _SourceErasure:
@@ -181,6 +133,8 @@ class _SourceErasure:
         raw: Sequence[str],
         keep: bool,
         recompute: bool,
+        drops: bool,
+        begun: Erasing | None,
         notify: Callable[[str], None],
     ) -> None:
         stored = context.stored(relation.name)
@@ -190,11 +144,15 @@ class _SourceErasure:
             )
         self._context, self._relation, self._notify = context, relation, notify
         self._condition, self._raw, self._keep, self._recompute = condition, tuple(raw), keep, recompute
+        self._begun, self._drops = begun, drops or (begun is not None and begun.drop)
         storage = context.project.storage
         self._log = StoredLog(context.tables, storage, relation, stored, storage.owner)
         require_columns(context, relation, self._log.table)
-        reach = require_reach(context, self._log, condition, keep or recompute, recompute)
-        self._views, self._keeping = reach.reached, reach.keeping
+        dropped = [one for one in (() if begun is None else begun.dropped) if is_theirs(context, one)]
+        reach = require_reach(context, self._log, condition, keep, recompute, self._drops, dropped)
+        self._reach, self._views, self._keeping = reach, reach.reached, reach.keeping
+        #: Those of branches, in the order in which they were found.
+        self._dropped = list(dict.fromkeys([*dropped, *to_be_dropped(storage, reach.branches)]))
         self.again = ComputedAgain(context, relation.name, reach.again)
         #: No row of theirs is taken out of a file. But an earlier version of theirs, or the next one, may show what
         #: this one does not (E5). Each is behind what it reads.
@@ -226,6 +184,11 @@ class _SourceErasure:
         for view in self.again.views:
             table = self._context.tables.open(self._context.identifier(view.name))
             self.done.tables.append(ErasedTable(view.name, snapshots=earlier(table), recomputed=True))
+        for erasure in sink_erasures(self._context, self._reach.sinks, self._passed):
+            self._notify(f"{erasure.sink.name}: looking for the rows")
+            found_there, past = erasure.find(), earlier(erasure.table)
+            self.done.tables.append(ErasedTable(erasure.sink.name, found_there, snapshots=past))
+        self._say_dropped()
 
     def _find(self) -> FoundRows:
         self._notify(f"{self._relation.name}: looking for the rows")
@@ -235,30 +198,28 @@ class _SourceErasure:
         return found
 
     def _view(self, reached: ReachedView) -> ViewErasure:
-        condition = passed_condition(self._condition.text, self._relation, _PLACE, reached.names)
-        return ViewErasure(self._context, reached, condition)
+        return ViewErasure(self._context, reached, self._passed(reached.names))
+
+    def _passed(self, names: Mapping[str, str]) -> RowsCondition:
+        return passed_condition(self._condition.text, self._relation, _PLACE, names)
 
     def _say(self, gone: Gone) -> None:
         self._table.rows = gone.rows
         self._table.on_time, self._table.late, self._table.rejected = gone.on_time, gone.late, gone.rejected
 
-    def run(self, file: ErasingFile, begun: Erasing | None) -> None:
-        """Everything, in an order in which each step can be done again: first the log, for what is erased there comes
-        back to no view. Nobody else may write one of the tables until the end."""
+    def run(self, file: ErasingFile) -> None:
+        """Everything, in an order in which each step can be done again: first what branches have, then the log, for
+        what is erased there comes back to no view. Nobody else may write one of the tables until the end."""
         with ExitStack() as held:
             for view in [*(reached.view for reached in self._views), *self.staying]:
                 for part in ("", ".upkeep", "$next"):
                     held.enter_context(self._context.lease(view.name, part))
+            for sink in self._reach.sinks:
+                held.enter_context(self._context.lease(sink.sink.name))
+            hold(self._context, once(self._dropped), held)
             found = self._find()
-            if begun is None:
-                self._ask(found)
-                at = self._context.clock().astimezone(UTC).isoformat(timespec="seconds")
-                text, own = self._condition.text, uuid.uuid4().hex
-                begun = Erasing(own, text, self._raw, asking(), at, self._keep, self._recompute)
-                file.write(begun := self.again.all_of(begun))
-            elif found.files and self.again.views:
-                # What was recomputed before may have been so from these rows.
-                file.write(begun := self.again.all_of(begun))
+            begun = self._agreed(found, file)
+            drop(self._context, begun.dropped, self._notify)
             stages = self._stages(self._relation)
             stages.carry_out(EraseStage, lambda _: self._remove(found, begun))
             seen = self._erasure.base
@@ -272,7 +233,7 @@ class _SourceErasure:
                 due = self.again.due(begun)
                 again |= recomputed(self._context, self.staying, begun, self._notify, due)
                 if due:
-                    file.write(self.again.done(begun, due))
+                    file.write(begun := self.again.done(begun, due))
             for view in self.staying:
                 done = next((t for t in self.done.tables if t.table == view.name), ErasedTable(view.name))
                 self.done.tables += [] if done in self.done.tables else [done]
@@ -281,7 +242,43 @@ class _SourceErasure:
                 if view.name in again:
                     done.recomputed, done.marked = True, self._marks(table, begun)
                 self._stages(view).carry_out(ForgetStage, partial(self._forget_unseen, done, table))
+            self._erase_sinks()
+            self._drop_since(begun, file, held)
             file.remove()
+
+    def _agreed(self, found: FoundRows, file: ErasingFile) -> Erasing:
+        """What is to be done, which is written down. Who agreed once has agreed to all but the dropping that is allowed
+        only now."""
+        begun = self._begun
+        if begun is None:
+            self._ask(found)
+            at = self._context.clock().astimezone(UTC).isoformat(timespec="seconds")
+            text, own = self._condition.text, uuid.uuid4().hex
+            begun = Erasing(own, text, self._raw, asking(), at, self._keep, self._recompute)
+        elif self._dropped and not begun.drop:
+            self._ask(found)
+        if found.files or self._begun is None:
+            # (What was recomputed before an interruption may have been so from these rows.)
+            begun = self.again.all_of(begun)
+        now = replace(begun, drop=self._drops, dropped=tuple(self._dropped))
+        if now != self._begun:
+            file.write(now)
+        return now
+
+    def _drop_since(self, begun: Erasing, file: ErasingFile, held: ExitStack) -> None:
+        """What a branch has made meanwhile of the rows that were there."""
+        found = branches_since(self._context, self._log, self._reach, self._drops, begun.dropped)
+        storage = self._context.project.storage
+        new = [one for one in to_be_dropped(storage, found) if one not in begun.dropped]
+        if new:
+            hold(self._context, once(new, begun.dropped), held)
+            self._dropped += new
+            file.write(replace(begun, dropped=tuple(self._dropped)))
+            drop(self._context, new, self._notify)
+        self._say_dropped()
+
+    def _say_dropped(self) -> None:
+        self.done.tables += [ErasedTable(one.table, dropped=one.environment) for one in once(self._dropped)]
 
     def _stages(self, item: Relation | View) -> Stages:
         return self._context.stages(self._planned(item))
@@ -291,12 +288,19 @@ class _SourceErasure:
 
     def _erase_state(self) -> None:
         """What the table holds: also in files whose rows are only marked as deleted."""
-        name = state_of(self._relation)
-        if self._context.stored(name) is None:
-            return
-        done, erasure = ErasedTable(name), StateErasure(self._context, self._relation, self._condition)
+        if self._context.stored(name := state_of(self._relation)) is not None:
+            erasure = StateErasure(self._context, self._relation, self._condition)
+            self._erase_from(name, erasure, self._planned(self._relation, True))
+
+    def _erase_sinks(self) -> None:
+        for erasure in sink_erasures(self._context, self._reach.sinks, self._passed):
+            self._erase_from(erasure.sink.name, erasure, sink_erasure_stages(erasure.sink))
+
+    def _erase_from(
+        self, name: str, erasure: StateErasure | SinkErasure, planned: Sequence[TableStage]
+    ) -> None:
+        done, stages = ErasedTable(name), self._context.stages(planned)
         self.done.tables.append(done)
-        stages = self._context.stages(self._planned(self._relation, True))
         self._notify(f"{name}: erasing rows, and writing files again")
         done.rows = erasure.find()
         stages.carry_out(EraseStage, lambda _: erasure.remove())
@@ -333,14 +337,17 @@ class _SourceErasure:
         counts = {"on time": rows.on_time, "late": rows.late, "rejected": rows.rejected}
         told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "none"
         names = [self._relation.name, *(reached.view.name for reached in self._views)]
+        again, sinks = self.again.views, [one.sink.name for one in self._reach.sinks]
+        past = [*names, *(view.name for view in again), *sinks]
         lines = [f"  {names[0]}: rows: {told}; {counted(len(found.files), 'file')} written again"]
         lines += [f"  {name}: the rows that come from these" for name in names[1:]]
         then = "is recomputed from the rows that are left" if self._recompute else "keeps its counts and sums"
-        lines += [f"  {view.name}: {then}" for view in (*self._keeping, *self.again.views)]
-        every = ", ".join([*names, *(view.name for view in self.again.views)])
+        lines += [f"  {view.name}: {then}" for view in (*self._keeping, *again)]
+        lines += [f"  {name}: the rows that come from these" for name in sinks]
+        lines += asked_about(self._dropped)
         self._context.ask(
             "TG572",
-            f"these rows, and all earlier snapshots of {every}, are removed and can't be restored:\n"
+            f"these rows, and all earlier snapshots of {', '.join(past)}, are removed and can't be restored:\n"
             + "\n".join(lines),
             "tidegate erase --yes",
         )
@@ -376,7 +383,7 @@ class _SourceErasure:
         catalog may have answered with an older state), it may have such rows. Raises TG502 then."""
         self._notify(f"{done.table}: removing what earlier snapshots alone have")
         storage, project = self._context.project.storage, self._context.project
-        before = ALL
+        before = EVERYTHING
         if not storage.on_this_machine:
             # No lease tells of the other machines: a batch of one of them has files that no snapshot knows yet.
             policy = load_maintenance(project.root, project.variables).of(done.table)

@@ -1,12 +1,10 @@
-"""Files with rows that go are written again without them, by tasks, and replace them in one commit (E9).
-What earlier snapshots alone have, and files that none knows, go behind that."""
+"""Files with rows that go are written again without them, by tasks, and replace them in one commit (E9)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import quote
 from tidegate.iceberg.table_change import TableChange
 from tidegate.sql.dialect.inner_names import inner
@@ -16,12 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.iceberg.protocol import Snapshot
-    from tidegate.iceberg.tables import StoredTable, Upkeep
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
     from tidegate.tasks.writer import WriteTarget
 
-#: Later than every snapshot and every file, ms.
-ALL = 1 << 50
 #: Inside, beside the columns of a table: whether a row goes.
 GOES = inner("goes")
 
@@ -64,23 +60,3 @@ def write_without(
     said = base.facts | dict(facts or {})
     own = table.append([*written, *beside], target, said, base, removed=removed, change=change)
     return len(removed), table.at(own)
-
-
-def earlier(table: StoredTable) -> int:
-    """How many snapshots there are beside the newest one."""
-    return max(len(table.snapshot_ids()) - 1, 0)
-
-
-def forget_history(upkeep: Upkeep, orphans_before: int, base: Snapshot) -> tuple[int, int]:
-    """Leave of a table what its newest snapshot shows, which is `base`, and what tidegate said last; how many snapshots
-    went, and how many files that none knew and that are older (ms). Raises TG502 if another snapshot is there."""
-    upkeep.forget_names()
-    upkeep.table.current()
-    there = len(upkeep.table.snapshot_ids())
-    upkeep.forget_removed(base)
-    upkeep.expire(ALL)
-    upkeep.table.current()
-    left, stays = len(upkeep.table.snapshot_ids()), int(base.id is not None)
-    if left != stays:
-        raise overtaken(upkeep.table.identifier)
-    return there + stays - left, upkeep.remove_orphans(orphans_before)

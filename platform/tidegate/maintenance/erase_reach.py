@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -14,13 +15,15 @@ from pyarrow.fs import FileSelector
 
 from tidegate.errors import TidegateError
 from tidegate.maintenance.erase_again import why_not_again
+from tidegate.maintenance.erase_branches import BranchTables, sinks_of, why_not_dropped
+from tidegate.maintenance.erase_sinks import ReachedSink, reach_sinks
 from tidegate.plan.upkeep_stages import state_of
 from tidegate.plan.versions import kept_versions, next_of
 from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import Relation, View, reads
 from tidegate.sql.options.connectors import ReplayOptions
 from tidegate.sql.views.passed_columns import counts_only, passed_columns
-from tidegate.store.listing import namespaces, owners_in, table_names
+from tidegate.store.listing import every_namespace, owners_in, table_names
 from tidegate.store.metadata import load_properties, load_table
 from tidegate.store.places import FORMER, former_names
 from tidegate.store.positions import last_deployment
@@ -28,7 +31,9 @@ from tidegate.views.definition import same_view
 from tidegate.watermark import Expression
 
 if TYPE_CHECKING:
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.ingest.ingest import StoredLog
+    from tidegate.maintenance.erasing import DroppedTable
     from tidegate.project import Storage
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.catalog import Catalog
@@ -53,7 +58,7 @@ class ReadersOfLog:
     """The stored views that read a log: `reached`, each after what it reads; and `keeping`: those whose counts and sums
     over the rows stay. `above`: those that read only such views. `again`: those that are computed again from what is
     left. `beyond`: in words, what is none of these. `having`: the names of all that has rows of the log, or values of
-    them."""
+    them. `branches`: what other environments have of them. `sinks`: those of whose tables rows go."""
 
     reached: list[ReachedView] = field(default_factory=list)
     keeping: list[View] = field(default_factory=list)
@@ -61,34 +66,64 @@ class ReadersOfLog:
     again: list[View] = field(default_factory=list)
     beyond: list[str] = field(default_factory=list)
     having: list[str] = field(default_factory=list)
+    branches: list[BranchTables] = field(default_factory=list)
+    sinks: list[ReachedSink] = field(default_factory=list)
 
 
 def require_reach(
-    context: Context, log: StoredLog, condition: RowsCondition, keep: bool, recompute: bool = False
+    context: Context,
+    log: StoredLog,
+    condition: RowsCondition,
+    keep: bool,
+    recompute: bool,
+    drop: bool,
+    begun: Sequence[DroppedTable] = (),
 ) -> ReadersOfLog:
     """The views that read the log. Raises TG571 with all that holds rows of it, or values of them, and is not reached;
     TG506 for a view that continues with the columns of before a change. `keep`: counts and sums may stay; `recompute`:
-    what does not show by what the rows are found may be computed again."""
+    until they are computed again, as what does not show by what the rows are found; `drop`: tables of branches may be
+    dropped, of which this erasure has `begun` to drop some."""
     relation = log.relation
-    found = _readers(context, relation, condition, keep, recompute)
-    having = [*found.having, *_formerly(context, found.having)]
+    found = _readers(context, relation, condition, keep or recompute, recompute)
+    found.having += list(_formerly(context, found.having))
+    found.branches = _branches(context, log, found.having, begun)
     reasons = [
         *_own(relation, condition),
         *_names(log, condition),
         *found.beyond,
         *_left(context, relation),
-        *_sinks_left(context, having),
-        *_branches(context, log, having),
+        *_sinks_left(context, found.having),
+        *_reasons(found.branches, drop),
     ]
     if reasons:
-        lines = "".join(f"\n  {reason}" for reason in reasons)
-        raise TidegateError(
-            "TG571",
-            f'not every place that may have the rows of "{relation.name}" can be reached, so nothing was '
-            f"erased:{lines}",
-            hint='"Erasing a person\'s rows" (docs/erasure.md) says for each of them what can be done',
-        )
+        raise _unreached(relation, "so nothing was erased", reasons)
     return found
+
+
+def branches_since(
+    context: Context, log: StoredLog, found: ReadersOfLog, drop: bool, begun: Sequence[DroppedTable]
+) -> list[BranchTables]:
+    """What branches have of the rows, looked for again when the rows have left the log: no lease keeps a new table from
+    being made of what was there. Raises TG571 for what is not dropped."""
+    since = _branches(context, log, found.having, begun)
+    if reasons := _reasons(since, drop):
+        raise _unreached(
+            log.relation, "because of what was stored during the erasure, which has not ended", reasons
+        )
+    return since
+
+
+def _reasons(branches: Iterable[BranchTables], drop: bool) -> list[str]:
+    return [reason for one in branches if (reason := one.reason(drop)) is not None]
+
+
+def _unreached(relation: Relation, what: str, reasons: Iterable[str]) -> TidegateError:
+    lines = "".join(f"\n  {reason}" for reason in reasons)
+    return TidegateError(
+        "TG571",
+        f'not every place that may have the rows of "{relation.name}" can be reached, {what}:{lines}',
+        hint='"Erasing a person\'s rows" (docs/erasure.md) says for each of them what can be done',
+    )
 
 
 def _formerly(context: Context, names: Iterable[str]) -> Iterator[str]:
@@ -175,11 +210,8 @@ def _readers(
             )
         elif stored is not None:
             found.beyond.append(f"{item.name}: a gate of WATERMARK(…) that reads it")
-    found.beyond += [
-        f"{sink.name}: a sink that delivers rows to {sink.connector.connector} {sink.place}"
-        for sink in catalog.sinks
-        if sink.upstream in names
-    ]
+    found.sinks, beyond = reach_sinks(context, names)
+    found.beyond += beyond
     found.having += names
     return found
 
@@ -237,29 +269,49 @@ def _undefined(storage: Storage, namespace: str, known: set[str], of: Iterable[s
     return sorted(found & inputs.keys() - known)
 
 
-def _branches(context: Context, log: StoredLog, having: Iterable[str]) -> Iterator[str]:
-    """Views of the environments that read this one's sources, or its views that are `having` the rows (X3). They have
+def _branches(
+    context: Context, log: StoredLog, having: Sequence[str], begun: Sequence[DroppedTable]
+) -> list[BranchTables]:
+    """What the environments have that read this one's sources, or its views that are `having` the rows (X3). They have
     namespaces in the same catalog, whatever files and variables this process sees: those of others who work on the
-    project, and of pull requests."""
+    project, and of pull requests. `begun`: what was found to be a branch's."""
     storage, owner, name = context.project.storage, context.project.owner, log.relation.name
-    commits = log.table.snapshot_ids()
-    for namespace in namespaces(storage):
+    found, judged = [], {(one.namespace, one.environment) for one in begun}
+
+    @cache
+    def lent() -> dict[str, StoredTable]:
+        opened = {one: table for one in having if (table := context.opened(one)) is not None}
+        return opened | {name: log.table}
+
+    @cache
+    def commits() -> frozenset[int]:
+        return frozenset().union(*(table.snapshot_ids() for table in lent().values()))
+
+    for namespace in every_namespace(storage):
         if namespace == storage.namespace_of(name):
             continue
         # (All that is in a namespace is of one owner.)
         _, other = next(owners_in(storage, namespace), (None, None))
-        if other is None or other.project != owner.project or other == owner:
+        if other is not None and (other.project != owner.project or other == owner):
             continue
         # Also by an earlier version, and what no file defines any more.
         own = set(table_names(storage, namespace))
-        found = _undefined(storage, namespace, set(), {name, *having} - (own - {name}))
+        names = _undefined(storage, namespace, set(), {name, *having} - (own - {name})) if other else []
         if name in own:
             # That environment has a source of this name itself.
-            found = [
-                one for one in found if one != name and _read_of(storage, namespace, one, name) in commits
+            names = [
+                one
+                for one in names
+                if one != name and _read_of(storage, namespace, one, name) in log.table.snapshot_ids()
             ]
-        if found:
-            yield f'environment "{other.environment}", namespace {namespace}: {", ".join(found)}'
+        sinks = sinks_of(storage, namespace, names, lambda: {one: t.uuid for one, t in lent().items()})
+        one = BranchTables(namespace, other, tuple(names), tuple(sinks))
+        if not one.names and not one.sinks:
+            continue
+        is_known = other is not None and (namespace, other.environment) in judged and not one.sinks
+        why = None if is_known else why_not_dropped(context.project, one, name in own, commits)
+        found.append(replace(one, why=why))
+    return found
 
 
 def _read_of(storage: Storage, namespace: str, name: str, log: str) -> int | None:

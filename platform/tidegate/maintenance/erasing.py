@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
 
+from tidegate.errors import TidegateError
 from tidegate.project.object_store import make_folder, put_whole, read_json
 
 if TYPE_CHECKING:
@@ -23,12 +24,27 @@ ERASING = f"{_FOLDER}/{_NAME}"
 
 
 @dataclass(frozen=True)
+class DroppedTable:
+    """The table of a branch `environment` that is dropped, with what belongs to it. `folders`: URIs."""
+
+    namespace: str
+    environment: str
+    name: str
+    folders: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> str:
+        """With its namespace."""
+        return f"{self.namespace}.{self.name}"
+
+
+@dataclass(frozen=True)
 class Erasing:
     """`id`: of the erasure. `where`: its condition, as written. `raw`: texts that the raw text of a rejected row may
     have. `by`: who asked; `at`: when, ISO in UTC. `keep`: whether counts and sums over the rows stay;
     `recompute`: until they are computed from the rows that are left. `again`: the views that are computed again whether
     or not they have a marked window, each with the life of the version (`StoredTable.uuid`) that has no row that goes,
-    "" until there is one."""
+    "" until there is one. `drop`: whether tables of branches are dropped; `dropped`: which."""
 
     id: str
     where: str
@@ -38,6 +54,26 @@ class Erasing:
     keep: bool = False
     recompute: bool = False
     again: Mapping[str, str] = field(default_factory=dict)
+    drop: bool = False
+    dropped: tuple[DroppedTable, ...] = ()
+
+
+def same_erasure(
+    name: str, begun: Erasing | None, wanted: tuple[str, tuple[str, ...], bool, bool] | None
+) -> Erasing | None:
+    """The erasure that was interrupted. Raises TG573 if another one is wanted."""
+    if (
+        begun is not None
+        and wanted is not None
+        and (begun.where, begun.raw, begun.keep, begun.recompute) != wanted
+    ):
+        raise TidegateError(
+            "TG573",
+            f'another erasure of rows of "{name}" was interrupted, and has to be finished first: {begun.by} '
+            f"asked for it at {begun.at}",
+            hint=f"tidegate erase {name} --resume",
+        )
+    return begun
 
 
 def asking() -> str:
@@ -68,7 +104,10 @@ class ErasingFile:
         if not self._filesystem.get_file_info(path).is_file:
             return None
         found = read_json(self._filesystem, path)
-        return Erasing(**{**found, "raw": tuple(found["raw"])})
+        dropped = [
+            DroppedTable(**{**one, "folders": tuple(one["folders"])}) for one in found.get("dropped", ())
+        ]
+        return Erasing(**{**found, "raw": tuple(found["raw"]), "dropped": tuple(dropped)})
 
     def write(self, erasing: Erasing) -> None:
         """From here on the erasure is finished by whoever comes."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tidegate.plan.differences import Difference
 from tidegate.plan.marks import ColumnWatermark
 from tidegate.plan.view_stages import Namespace, stored_as
-from tidegate.sql.catalog.objects import Relation, View
+from tidegate.sql.catalog.objects import Relation, Sink, View
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,12 @@ def erasure_stages(
     """What `tidegate erase` does with the table of a source, table or view; or with what a table with a PRIMARY KEY
     holds."""
     table = _stored(item, state_of(item) if is_state else item.name, namespace)
+    return (EraseStage(*table), ForgetStage(*table))
+
+
+def sink_erasure_stages(sink: Sink) -> tuple[TableStage, ...]:
+    """What `tidegate erase` does with the table that an Iceberg sink delivers into."""
+    table = (sink.name, f"{sink.place}, Iceberg")
     return (EraseStage(*table), ForgetStage(*table))
 
 

@@ -45,6 +45,16 @@ def namespaces(storage: Storage) -> list[str]:
     )
 
 
+def every_namespace(storage: Storage) -> list[str]:
+    """As `namespaces`, and those of which only sinks have something in the warehouse, as a branch's may that deliver
+    what it reads. Raises TG620."""
+    from pyarrow.fs import FileSelector, FileType
+
+    filesystem, folder = storage.filesystem(f"{storage.warehouse}/_streams")
+    found = filesystem.get_file_info(FileSelector(folder, allow_not_found=True))
+    return sorted({*namespaces(storage), *(one.base_name for one in found if one.type is FileType.Directory)})
+
+
 def owners_in(storage: Storage, namespace: str) -> Iterator[tuple[str, Owner]]:
     """(table, owner) of the tables of a namespace that have an owner (X3), as they are found. Raises TG620."""
     for name in table_names(storage, namespace):

@@ -159,7 +159,7 @@ class World:
         with (
             patch.object(planning, "load_table", self._committed),
             patch.object(
-                erase_reach, "namespaces", lambda storage: sorted({t[0] for t in self.catalog.tables})
+                erase_reach, "every_namespace", lambda storage: sorted({t[0] for t in self.catalog.tables})
             ),
             patch.object(erase_reach, "table_names", self._names),
             patch.object(erase_reach, "load_properties", self._properties),

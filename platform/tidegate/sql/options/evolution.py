@@ -26,7 +26,11 @@ def evolution_problem(connector: ConnectorOptions, form: Format, has_key: bool) 
         return Problem("TG404", NAME, message, f"({REGISTRY} = 'https://…')")
     if form.encode == "json":
         return None
-    if form.encode in _NAMED and not connector.message_columns and form.options.get("without_header") != "true":
+    if (
+        form.encode in _NAMED
+        and not connector.message_columns
+        and form.options.get("without_header") != "true"
+    ):
         return None
     message = f"{NAME} 'add' needs an input that names its columns"
     hint = f"JSON; files of PARQUET, or of CSV with a header; messages of AVRO or PROTOBUF with {REGISTRY}"

@@ -47,6 +47,14 @@ _Recompute = Annotated[
         "the columns of the condition (sessions, joins, OVER), from the rows that are left.",
     ),
 ]
+_DropBranches = Annotated[
+    bool,
+    typer.Option(
+        "--drop-branches",
+        help="Drop the tables of branch environments that contain such rows, or values of them, with their files. The "
+        "next run of a branch computes them again. Without this option, nothing is erased if there are such tables.",
+    ),
+]
 _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show how many rows would be erased, but write nothing.")
 ]
@@ -63,13 +71,14 @@ def erase(
     raw: _Raw = None,
     keep_aggregates: _KeepAggregates = False,
     recompute: _Recompute = False,
+    drop_branches: _DropBranches = False,
     dry_run: _DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", help="Agree without being asked.")] = False,
     resume: _Resume = False,
 ) -> int:
     """Erase the rows of a person, for example on a request under the GDPR, from the on-time, late and rejected rows of
-    a source and from views that show the columns of the condition, and remove all earlier snapshots and files that
-    contain them. With --recompute, other views are computed again. The rows cannot be restored.
+    a source and from views and Iceberg sinks that show the columns of the condition, and remove all earlier snapshots
+    and files that contain them. With --recompute, other views are computed again. The rows cannot be restored.
 
     It asks first. A record remains of who asked, when, and how many rows of which partition and hour, so that audits
     still find no difference. If a place with such rows cannot be reached, nothing is erased. Stop runs and live mode
@@ -103,6 +112,7 @@ def erase(
             tuple(raw or ()),
             keep_aggregates=keep_aggregates,
             recompute=recompute,
+            drop_branches=drop_branches,
             dry_run=dry_run,
             notify=call.console.note,
         )
@@ -132,6 +142,9 @@ def _lines(done: Erasure, dry_run: bool) -> list[str]:
 
 
 def _said(table: ErasedTable, dry_run: bool) -> str:
+    if table.dropped is not None:
+        which = f'{table.table}: table of environment "{table.dropped}"'
+        return f"{which} would be dropped" if dry_run else f"{which} dropped"
     if table.recomputed:
         left = (
             ""

@@ -1,0 +1,131 @@
+"""Rows that sinks have delivered into Iceberg tables of their own (E9).
+
+A sink delivers the columns of its view or source as they are, so the condition that finds the rows there finds them in
+its table, too. The commit that deletes them says what the sink's last delivery said: its position counts commits, not
+rows, so the next delivery continues behind it, repeats nothing, and misses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidegate.iceberg.attempt import overtaken
+from tidegate.iceberg.layout import quote
+from tidegate.plan.columns.changes import CHANGES, steps
+from tidegate.project.owner import OWNER, Owner
+from tidegate.project.storage import CATALOG
+from tidegate.sinks.upstream import Upstream
+from tidegate.sql.catalog.objects import Relation
+from tidegate.sql.options.sink_connectors import IcebergSinkOptions
+from tidegate.store.positions import Position, sink_table
+
+if TYPE_CHECKING:
+    from tidegate.iceberg.tables import StoredTable
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import Sink
+    from tidegate.sql.statements.row_condition import RowsCondition
+
+#: What such a table has beside the columns that are delivered, where windows are replaced in it (B2).
+_OF_WINDOWS = ("_window_start", "_window_end", "_revision")
+
+
+@dataclass(frozen=True)
+class ReachedSink:
+    """A sink of whose table those rows go that come from rows that go. `names`: by their names in the source, what the
+    columns of the condition are called in it."""
+
+    sink: Sink
+    names: Mapping[str, str]
+
+
+def reach_sinks(
+    context: Context, shown: Mapping[str, Mapping[str, str] | None]
+) -> tuple[list[ReachedSink], list[str]]:
+    """Of the sinks that deliver rows, or values of them: those that are reached, and in words the others. `shown`: by
+    what has the rows, what it calls the columns of the condition; None: it does not show all of them as they are."""
+    reached, beyond = [], []
+    for sink in context.catalog.sinks:
+        if sink.upstream not in shown:
+            continue
+        names, what = (
+            shown[sink.upstream],
+            f"a sink that delivers rows to {sink.connector.connector} {sink.place}",
+        )
+        if not isinstance(sink.connector, IcebergSinkOptions):
+            beyond.append(f"{sink.name}: {what}")
+        elif not names:
+            beyond.append(f"{sink.name}: {what}, and does not show the columns of the condition as they are")
+        elif (why := why_beyond(context, sink)) is not None:
+            beyond.append(f"{sink.name}: {what}; {why}")
+        else:
+            reached.append(ReachedSink(sink, names))
+    return reached, beyond
+
+
+def why_beyond(context: Context, sink: Sink) -> str | None:
+    """Why the rows in the table of a sink can't be erased; None: they can be, or nothing is delivered yet."""
+    identifier = identifier_of(context, sink)
+    if not context.tables.exists(identifier):
+        return None
+    table, owner = context.tables.open(identifier), context.project.owner
+    current, properties = table.current(), table.properties()
+    if properties.get("tidegate.kind") != "sink" or properties.get("tidegate.sink") != sink.name:
+        return "the table was not made by this sink"
+    if Owner.of_text(properties.get(OWNER)) != owner:
+        return f"the table does not belong to {owner}"
+    upstream, position = Upstream.of(context, sink), Position.of_summary(current.summary)
+    if upstream is None or position is None:
+        return "the table does not say which rows were delivered"
+    if "/" in position.table or position.table != upstream.newest.table:
+        # Those may have had other columns of the same names.
+        return f'the table may have rows of an earlier version of "{sink.upstream}"'
+    changed = steps(upstream.opened.property(CHANGES)) if isinstance(upstream.source, Relation) else ()
+    if any(change.kind in ("drop", "rename") for step in changed for change in step.changes):
+        return f'columns of "{sink.upstream}" were dropped or renamed, and the table has rows of before'
+    # (At a snapshot it has the columns of then.)
+    there = set(context.tables.rows(identifier).columns)
+    if there - set(_OF_WINDOWS) != {column.name for column in upstream.source.columns}:
+        return f'the table has other columns than "{sink.upstream}"'
+    return None
+
+
+def identifier_of(context: Context, sink: Sink) -> str:
+    """Spark identifier of the table that an Iceberg sink delivers into."""
+    return ".".join((CATALOG, *(quote(part) for part in sink_table(context.project.storage, sink))))
+
+
+def sink_erasures(
+    context: Context, sinks: Iterable[ReachedSink], condition: Callable[[Mapping[str, str]], RowsCondition]
+) -> Iterator[SinkErasure]:
+    """Those of sinks that have delivered something; hold their leases."""
+    for one in sinks:
+        if context.tables.exists(identifier_of(context, one.sink)):
+            yield SinkErasure(context, one.sink, condition(one.names))
+
+
+class SinkErasure:
+    """Works on the table of a sink; whoever changes it holds the sink's lease. `condition`: on its columns."""
+
+    def __init__(self, context: Context, sink: Sink, condition: RowsCondition) -> None:
+        self._context, self.sink, self._condition = context, sink, condition
+        self.table: StoredTable = context.tables.open(identifier_of(context, sink), context.project.owner)
+
+    def find(self) -> int:
+        """How many rows of the table go. Raises TG502 if it is not what was looked at before the erasure."""
+        base = self.table.current()
+        if why_beyond(self._context, self.sink) is not None:
+            raise overtaken(self.table.identifier)
+        if base.id is None:
+            return 0
+        return self._context.tables.rows(self.table.identifier, base.id).where(self._condition.sql).count()
+
+    def remove(self) -> None:
+        """Delete the rows, and write files again that have rows which are only marked as deleted. Can be done again.
+        Raises TG502 if another process has committed to the table meanwhile."""
+        base = self.table.current()
+        if base.id is None:
+            return
+        self.table.delete_rows(self._condition.sql, base.facts, base)
+        self._context.tables.upkeep(self.table.identifier, self._context.project.owner).compact()
