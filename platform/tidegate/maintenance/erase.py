@@ -296,10 +296,8 @@ class _SourceErasure:
         for erasure in sink_erasures(self._context, self._reach.sinks, self._passed):
             self._erase_from(erasure.sink.name, erasure, sink_erasure_stages(erasure.sink))
 
-    def _erase_from(
-        self, name: str, erasure: StateErasure | SinkErasure, planned: Sequence[TableStage]
-    ) -> None:
-        done, stages = ErasedTable(name), self._context.stages(planned)
+    def _erase_from(self, name: str, erasure: StateErasure | SinkErasure, plan: Sequence[TableStage]) -> None:
+        done, stages = ErasedTable(name), self._context.stages(plan)
         self.done.tables.append(done)
         self._notify(f"{name}: erasing rows, and writing files again")
         done.rows = erasure.find()
