@@ -184,10 +184,9 @@ class _SourceErasure:
         for view in self.again.views:
             table = self._context.tables.open(self._context.identifier(view.name))
             self.done.tables.append(ErasedTable(view.name, snapshots=earlier(table), recomputed=True))
-        for erasure in sink_erasures(self._context, self._reach.sinks, self._passed):
-            self._notify(f"{erasure.sink.name}: looking for the rows")
-            found_there, past = erasure.find(), earlier(erasure.table)
-            self.done.tables.append(ErasedTable(erasure.sink.name, found_there, snapshots=past))
+        for one in sink_erasures(self._context, self._reach.sinks, self._passed):
+            self._notify(f"{one.sink.name}: looking for the rows")
+            self.done.tables.append(ErasedTable(one.sink.name, one.find(), snapshots=earlier(one.table)))
         self._say_dropped()
 
     def _find(self) -> FoundRows:

@@ -11,7 +11,7 @@ from tidegate.cli.invocation import Invocation, agreeing, asked, guarded
 from tidegate.wording import counted
 
 if TYPE_CHECKING:
-    from tidegate.maintenance.erase import ErasedTable, Erasure
+    from tidegate.maintenance.erasure import ErasedTable, Erasure
 
 
 _Where = Annotated[
