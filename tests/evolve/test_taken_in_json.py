@@ -98,29 +98,6 @@ def test_E2_fields_of_a_registrys_json_schema_are_taken_in_with_their_types(
     assert audit_source(session, "s").ok
 
 
-@pytest.mark.runner("spark")
-def test_W5_what_spark_converts_of_a_field_that_was_taken_in_is_null_where_it_does_not_fit(
-    workbench: Workbench, producer: Producer
-) -> None:
-    topic = registered(producer, workbench)
-    nested = {"type": "object", "properties": {"x": INTEGER}}
-    lines = {"type": "array", "items": INTEGER}
-    register(producer, 1, id=INTEGER, at=nested, lines=lines, price={"type": "number"})
-    topic.send(
-        {"at": {"x": "no"}, "lines": "none", "price": "Infinity"},
-        {"at": 7, "lines": [1, "x"], "price": "NaN"},
-        {"at": {"x": 1}, "lines": [1, None], "price": 1},
-    )
-    session = topic.read()
-    assert shown(session, 'SELECT count(*) FROM "s$rejected"') == [(0,)]
-    session = topic.read("id BIGINT, at STRUCT<x BIGINT>, lines BIGINT[], price DOUBLE")
-    assert shown(session, "SELECT at.x, lines, CAST(price AS VARCHAR) FROM s ORDER BY id") == [
-        (None, None, "Infinity"),
-        (None, None, "NaN"),
-        (1, [1, None], "1.0"),
-    ]
-
-
 def test_E2_versions_that_spell_a_name_in_two_ways_are_reported_where_names_are_exact(
     workbench: Workbench, producer: Producer
 ) -> None:

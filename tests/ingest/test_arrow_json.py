@@ -16,9 +16,11 @@ from tests.conftest import Workbench
 from tests.tasks.decode import hostile, text_oracle
 from tidegate.ingest.shape import gate_input
 from tidegate.ingest.sources.decode import decode
+from tidegate.plan.columns.taken_in import TakenIn, to_text, with_taken_in
 from tidegate.sql import load_catalog
 from tidegate.tasks.decode.text.arrow_json import DecodingBackOff, JsonReader, json_reader, supports
-from tidegate.tasks.reading import NeedsSpark
+from tidegate.tasks.decode.text.json_members import Members
+from tidegate.tasks.reading import LOOKED, NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,14 +82,16 @@ def read_alone(reader: JsonReader, value: bytes | None) -> dict[str, Any] | None
         return None
 
 
-def by_spark(session: Session, relation: Relation, values: Sequence[bytes | None]) -> pa.Table:
+def by_spark(
+    session: Session, relation: Relation, values: Sequence[bytes | None], looks: bool = False
+) -> pa.Table:
     """What the gate gets of these messages by way of Spark's parser, in their order."""
     from pyspark.sql import functions as F
 
     frame = session.spark.createDataFrame(pa.Table.from_batches([batch(values)])).coalesce(1)
     partition = frame["_partition"].cast("string").alias("_source_partition")
     frame = frame.select("*", partition, F.lit(NOON).alias("_arrival")).drop("_partition")
-    return gate_input(decode(frame, relation, session.project), relation, NOON).toArrow()
+    return gate_input(decode(frame, relation, session.project, looks=looks), relation, NOON).toArrow()
 
 
 GOOD = {name: text for name, (_, text) in hostile.COLUMNS.items()}
@@ -131,6 +135,43 @@ def test_X5_the_tasks_and_spark_decode_alike_and_rows_have_the_values_of_sparks_
             assert any(
                 word in row["_reason"] for word in ("wants REAL", "wants DOUBLE", "wants TIMESTAMP")
             ), value
+
+
+@pytest.mark.spark
+def test_W5_what_was_taken_in_rejects_no_row_and_what_no_column_is_for_is_seen_whoever_decodes(
+    workbench: Workbench,
+) -> None:
+    columns = [("x", "double"), ("n", "bigint"), ("at", "struct<y:bigint>"), ("tags", "array<bigint>")]
+    session = workbench.session()
+    values = [
+        b'{"id": 1, "x": "NaN", "n": 1, "at": {"y": 1}, "tags": [1, null], "new": 1}',
+        b'{"id": 2, "x": "no", "n": "no", "at": {"y": "no"}, "tags": [1, "no"], "new": 2}',
+        b'{"id": 3, "x": {}, "n": 1.5, "at": 7, "tags": "no"}',
+        b'{"id": "no", "x": "no"}',
+    ]
+
+    def taken(names: Sequence[tuple[str, str]]) -> Relation:
+        text = to_text(tuple(TakenIn(name, kind, "", 1) for name, kind in names))
+        return with_taken_in(source("id BIGINT"), text)
+
+    relation = taken(columns)
+    found = by_spark(session, relation, values, looks=True)
+    assert found.select(["id", "n", "at", "tags", "_reason"]).to_pylist() == [
+        {"id": 1, "n": 1, "at": {"y": 1}, "tags": [1, None], "_reason": None},
+        {"id": 2, "n": None, "at": None, "tags": None, "_reason": None},
+        {"id": 3, "n": None, "at": None, "tags": None, "_reason": None},
+        {"id": None, "n": None, "at": None, "tags": None, "_reason": 'unparseable: column "id" wants BIGINT'},
+    ]
+    assert [repr(x) for x in found.column("x").to_pylist()] == ["nan", "None", "None", "None"]
+    # Without what only Spark converts, the tasks that judge give the same.
+    relation = taken(columns[:2])
+    found, values = by_spark(session, relation, values[1:], looks=True), values[1:]
+    reader = pickle.loads(pickle.dumps(json_reader(relation, NOON, looks=True)))
+    own = read(reader, values)
+    assert rows(own) == rows(found)
+    (text,) = own.column(LOOKED).drop_null().to_pylist()
+    assert Members.from_text(text).found["new"] == (1, "bigint")
+    assert Members.from_text(text).rows == 3
 
 
 def by_from_json(session: Session, relation: Relation, values: Sequence[bytes | None]) -> pa.Table:
