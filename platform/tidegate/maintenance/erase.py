@@ -25,7 +25,7 @@ from tidegate.maintenance.erase_history import EVERYTHING, earlier, forget_histo
 from tidegate.maintenance.erase_log import FoundRows, LogErasure
 from tidegate.maintenance.erase_reach import branches_since, left_to_others, require_reach
 from tidegate.maintenance.erase_recompute import recomputed, require_staying
-from tidegate.maintenance.erase_sinks import sink_erasures
+from tidegate.maintenance.erase_sinks import SinkErasure, sink_erasures
 from tidegate.maintenance.erase_state import StateErasure
 from tidegate.maintenance.erase_views import ViewErasure, mark_windows
 from tidegate.maintenance.erasing import Erasing, ErasingFile, asking, same_erasure
@@ -176,10 +176,10 @@ class _SourceErasure:
             self.done.tables.append(
                 ErasedTable(name, rows, files=len(files), snapshots=earlier(erasure.table))
             )
-        for erasure in sink_erasures(self._context, self._reach.sinks, self._passed):
-            self._notify(f"{erasure.sink.name}: looking for the rows")
-            found_there, past = erasure.find(), earlier(erasure.table)
-            self.done.tables.append(ErasedTable(erasure.sink.name, found_there, snapshots=past))
+        for delivered in sink_erasures(self._context, self._reach.sinks, self._passed):
+            self._notify(f"{delivered.sink.name}: looking for the rows")
+            gone, past = delivered.find(), earlier(delivered.table)
+            self.done.tables.append(ErasedTable(delivered.sink.name, gone, snapshots=past))
         self._say_dropped()
 
     def _find(self) -> FoundRows:
@@ -292,7 +292,7 @@ class _SourceErasure:
             stages = self._context.stages(sink_erasure_stages(erasure.sink))
             self._notify(f"{done.table}: erasing rows, and writing files again")
             done.rows = erasure.find()
-            stages.carry_out(EraseStage, lambda _, erasure=erasure: erasure.remove())
+            stages.carry_out(EraseStage, partial(_removed, erasure))
             stages.carry_out(ForgetStage, partial(self._forget_unseen, done, erasure.table))
             if erasure.find():
                 raise overtaken(erasure.table.identifier)
@@ -387,3 +387,7 @@ class _SourceErasure:
             if not upkeep.is_conflict(error):
                 raise
             raise overtaken(table.identifier) from error
+
+
+def _removed(erasure: SinkErasure, _: EraseStage) -> None:
+    erasure.remove()
