@@ -78,7 +78,12 @@ def test_X3_E9_tables_of_a_branch_are_dropped_with_their_files(filled: Workbench
     looked = erased(session, drop_branches=True, dry_run=True)
     assert (stored(session), tables(root)) == (before, had)
     said: list[str] = []
-    session.confirm = lambda text: bool(said.append(text)) or True
+
+    def agree(text: str) -> bool:
+        said.append(text)
+        return True
+
+    session.confirm = agree
     done = erase(session, "orders", WHERE, (WHO,), drop_branches=True)
     dropped = [(one.table, one.dropped) for one in done.tables if one.dropped]
     assert [(one.table, one.dropped) for one in looked.tables if one.dropped] == dropped

@@ -16,8 +16,7 @@ from tidegate.iceberg.layout import quote
 from tidegate.plan.columns.changes import CHANGES, steps
 from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import CATALOG
-from tidegate.sinks.upstream import Upstream
-from tidegate.sql.catalog.objects import Relation
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.options.sink_connectors import IcebergSinkOptions
 from tidegate.store.positions import Position, sink_table
 
@@ -75,18 +74,20 @@ def why_beyond(context: Context, sink: Sink) -> str | None:
         return "the table was not made by this sink"
     if Owner.of_text(properties.get(OWNER)) != owner:
         return f"the table does not belong to {owner}"
-    upstream, position = Upstream.of(context, sink), Position.of_summary(current.summary)
+    upstream, position = context.opened(sink.upstream), Position.of_summary(current.summary)
+    source = context.catalog.get(sink.upstream)
+    assert isinstance(source, Relation | View)
     if upstream is None or position is None:
         return "the table does not say which rows were delivered"
-    if "/" in position.table or position.table != upstream.newest.table:
+    if "/" in position.table or position.table != upstream.uuid:
         # Those may have had other columns of the same names.
         return f'the table may have rows of an earlier version of "{sink.upstream}"'
-    changed = steps(upstream.opened.property(CHANGES)) if isinstance(upstream.source, Relation) else ()
+    changed = steps(upstream.property(CHANGES)) if isinstance(source, Relation) else ()
     if any(change.kind in ("drop", "rename") for step in changed for change in step.changes):
         return f'columns of "{sink.upstream}" were dropped or renamed, and the table has rows of before'
     # (At a snapshot it has the columns of then.)
     there = set(context.tables.rows(identifier).columns)
-    if there - set(_OF_WINDOWS) != {column.name for column in upstream.source.columns}:
+    if there - set(_OF_WINDOWS) != {column.name for column in source.columns}:
         return f'the table has other columns than "{sink.upstream}"'
     return None
 
