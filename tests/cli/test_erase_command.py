@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.fake import FakeSession
 from tidegate.maintenance import erase
-from tidegate.maintenance.erase import ErasedTable, Erasure
+from tidegate.maintenance.erasure import ErasedTable, Erasure
 
 Call = Callable[..., Any]
 
