@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.support.searching import places
 from tidegate.audit.source import SourceAudit, audit_source
-from tidegate.maintenance.erase import Erasure, erase
+from tidegate.maintenance.erase import erase
+from tidegate.maintenance.erasure import Erasure
 from tidegate.session.session import Session
 
 #: Whose rows go: no other text has this name in it.
