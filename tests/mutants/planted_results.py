@@ -154,7 +154,7 @@ PLANTED = (
         'settled = x < F.lit(absorbed["frontier"])',
         "settled = F.lit(True)",
         "amendment that misses a session",
-        first=5196,
+        first=6157,
     ),
     Planted(
         "planted-joined-session",
@@ -164,7 +164,7 @@ PLANTED = (
         "if view.open_sql is not None and late is not None:",
         "if False:",
         "amendment that misses a session",
-        first=2008,
+        first=6950,
     ),
     Planted(
         "planted-revision",
@@ -241,7 +241,7 @@ PLANTED = (
         "rows = self._tables.rows(self.table.identifier, self._snapshot.id)",
         "rows = self._tables.rows(self.table.identifier)",
         "stale read believed",
-        first=2223,
+        first=3426,
     ),
     Planted(
         "planted-torn-position",
