@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.live.test_end_to_end import Live
-from tests.maintenance.restoring import at, expected, stored
+from tests.maintenance.backups.restoring import at, expected, stored
 from tidegate.project import Project
 from tidegate.store.metadata import load_table
 from tidegate.store.writers import running

@@ -16,7 +16,7 @@ import pytest
 
 from tests.live.test_alter import SOURCE, VIEWS, Orders, judged
 from tests.live.test_end_to_end import Live
-from tests.maintenance.restoring import expected, stored
+from tests.maintenance.backups.restoring import expected, stored
 from tidegate.project import Project
 from tidegate.store.metadata import load_table
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.chaos.pipeline import Pipeline
 from tests.conftest import ROOT
-from tests.maintenance.restoring import (
+from tests.maintenance.backups.restoring import (
     SOURCES,
     Arrivals,
     commits,

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.conftest import Workbench
-from tests.maintenance.restoring import stored
+from tests.maintenance.backups.restoring import stored
 from tidegate.audit.backup import back_up
 from tidegate.audit.stored_files import verify_all
 from tidegate.cli.main import app
