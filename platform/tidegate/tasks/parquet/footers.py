@@ -90,20 +90,11 @@ class Looker:
     def _in_text(self, path: str, beginning: bytes, telling: Telling) -> Mapping[str, str | None]:
         """The columns of a CSV or JSON file that are not declared. (What a field of CSV holds is text.)"""
         if self.members is not None:
-            beginning = self._unpacked(path) if compressed(path) else beginning
+            beginning = _unpacked(path, beginning) if compressed(path) else beginning
             members = undeclared_members(beginning, self.members)
             return telling.of([*members], [*members.values()].__getitem__)
         names = self.headers.undeclared(path) if self.headers is not None else ()
         return telling.of([*names], lambda _: "string")
-
-    def _unpacked(self, path: str) -> bytes:
-        """The beginning of a compressed file; nothing of one that is damaged or gone: whoever reads it says so."""
-        try:
-            with self.filesystem.open_input_stream(path) as stream:
-                found: bytes = stream.read(EDGE)
-                return found
-        except DAMAGED:
-            return b""
 
     def _of_parquet(self, path: str, content: str, telling: Telling) -> FileLook:
         try:
@@ -196,6 +187,16 @@ def _surely_read(schema: pa.Schema, column: Wanted) -> bool:
 def content_of(filesystem: FileSystem, path: str, size: int) -> str:
     """What a file's edges are, and its ETag, where its store gives one."""
     return _looked_at(filesystem, path, size)[0]
+
+
+def _unpacked(path: str, beginning: bytes) -> bytes:
+    """What the beginning of a compressed file says; nothing if it is damaged: whoever reads the file says so."""
+    try:
+        codec = pa.Codec.detect(path).name
+        found: bytes = pa.CompressedInputStream(pa.BufferReader(beginning), codec).read(EDGE)
+    except DAMAGED:
+        return b""
+    return found
 
 
 def _looked_at(filesystem: FileSystem, path: str, size: int) -> tuple[str, bytes, bytes]:
