@@ -3,12 +3,17 @@ source's, by Iceberg's ids, and judges nothing again."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, note, settings
+from hypothesis import strategies as st
 
 from tests.conftest import Workbench
 from tests.evolve.test_apply import shown
+from tests.evolve.test_random_changes import EDIT, Oracle
 from tests.inprocess.failpoints import Failpoints, Killed
 from tidegate.errors import TidegateError
 from tidegate.evolve.planning import planned
@@ -94,6 +99,27 @@ def test_E2_E3_E4_a_gate_follows_every_change_of_its_source_and_judges_no_row_ag
     session.run()
     found = shown(session, f'SELECT d, b FROM "{gate}$raw" ORDER BY offset')
     assert found == [(10, None), (20, None), (30, None), (40, None), (50, 99)]
+
+
+@example([(("replace", 0, "INT"), False), (("drop", 0, "INT"), False), (("add", 0, "INT"), True)])
+@example([(("rename", 0, "INT"), False), (("replace", 0, "VARCHAR"), True), (("widen", 0, "INT"), True)])
+@given(st.lists(st.tuples(EDIT, st.booleans()), min_size=2, max_size=5))
+@settings(max_examples=max(settings().max_examples // 10, 3), suppress_health_check=list(HealthCheck))
+def test_E2_E3_values_of_a_gate_stay_under_their_columns(
+    workbench: Workbench, turns: list[tuple[tuple[str, int, str], bool]]
+) -> None:
+    """Whether the gate runs after each change of its source, or only after the last one."""
+    bench, oracle = Workbench(Path(mkdtemp(dir=workbench.root)), None), Oracle()
+    for number, (edit, gate_runs) in enumerate([(("", 0, ""), True), *turns, (("", 0, ""), True)]):
+        oracle.change(*edit)
+        note(oracle.definition())
+        session = bench.assets(t=oracle.definition(), v=COUNT).session()
+        session.execute(oracle.insert(10 + number))
+        if gate_runs:
+            session.run()
+    names = ", ".join(["offset", *(c.name for c in oracle.columns)])
+    found = shown(session, f'SELECT {names} FROM "{gate_of(session).name}$raw" ORDER BY offset')
+    assert found == [(offset, *row) for offset, row in enumerate(oracle.shown())]
 
 
 def test_E2_steps_that_the_gate_has_missed_are_followed_by_what_they_come_to(workbench: Workbench) -> None:
