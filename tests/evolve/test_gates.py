@@ -141,6 +141,49 @@ def test_E2_steps_that_the_gate_has_missed_are_followed_by_what_they_come_to(wor
     assert known.number == 3
 
 
+@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.parametrize(
+    ("changes", "rows"),
+    [
+        (
+            ("b INT, t INT RENAMED FROM a", "a INT RENAMED FROM b, t INT", "a INT, b INT RENAMED FROM t"),
+            [(2, 1)],
+        ),
+        (("b INT, t INT RENAMED FROM a", "a INT RENAMED FROM t, b INT"), [(1, 2)]),
+    ],
+    ids=["swapped", "taken back"],
+)
+def test_E2_names_that_are_swapped_or_taken_back_before_the_gate_runs(
+    workbench: Workbench, changes: tuple[str, ...], rows: list[tuple[int, int]]
+) -> None:
+    session = opened(workbench, "a INT, b INT")
+    insert(session, "(1, 2, '2026-01-01 12:00:00')")
+    session.run()
+    for columns in changes:
+        session = opened(workbench, columns)
+        session.log(session.relation("t"))
+    insert(session, "(3, 4, '2026-01-01 12:01:00')")
+    assert not session.run(fail_fast=False).failed
+    query = f'SELECT a, b FROM "{gate_of(session).name}$raw" ORDER BY offset'
+    assert shown(session, query) == [*rows, (3, 4)]
+
+
+def test_E1_E2_a_gate_by_the_time_of_arrival_follows_as_well(workbench: Workbench) -> None:
+    view = (
+        "CREATE MATERIALIZED VIEW v AS SELECT window_end, count(*) AS n FROM TUMBLE(t, $rowtime, INTERVAL '1 minute') "
+        "GROUP BY window_end EMIT ON WINDOW CLOSE;"
+    )
+    session = opened(workbench, "a INT", view)
+    insert(session, "(1, '2026-01-01 12:00:00')")
+    session.run()
+    session = opened(workbench, "b INT RENAMED FROM a, a VARCHAR", view)
+    gate = gate_of(session).name
+    assert effects(session) == {"t": "in place", gate: "in place", "v": "unchanged"}
+    insert(session, "(2, 'x', '2026-01-01 12:01:00')")
+    assert not session.run(fail_fast=False).failed
+    assert shown(session, f'SELECT b, a FROM "{gate}$raw" ORDER BY offset') == [(1, None), (2, "x")]
+
+
 def test_E2_E7_a_batch_that_was_planned_before_the_change_reads_no_other_column(workbench: Workbench) -> None:
     """The gate has planned a batch as its source changes: `a` becomes `b`, and there is another `a`."""
     from tidegate.ingest.sources.log import LogConnector

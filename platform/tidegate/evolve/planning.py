@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tidegate.watermark import TimeKind
 
 Effect = Literal["unchanged", "new", "in place", "new version", "refused", "removed"]
+_UNKNOWN = Evolution(refused=("the stored definition can't be compared",))
 _QUERY = "its query has changed"
 _RENAMED = '"{}" is renamed, and keeps its results'
 _SAME = "what it reads has another name, and the same results"
@@ -121,8 +122,8 @@ class _Planning:
             return None if table is None else table.properties
         (old, now, wanted), said = self.evolutions[name], table.properties
         step = with_step(said.get(CHANGES), ColumnStep(0, "", "", wanted.changes))
-        identity = relation_identity(now)
-        return {**said, "tidegate.identity": identity, BEFORE: with_columns_before(said, old), CHANGES: step}
+        facts = {"tidegate.identity": relation_identity(now), BEFORE: with_columns_before(said, old)}
+        return {**said, **facts, CHANGES: step}
 
     def changes(self, name: str) -> str | None:
         """`CHANGES` of a log, as it will say then."""
@@ -228,11 +229,9 @@ def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
         what.append(f"from the next batch on, these options are other ones: {', '.join(others)}")
     stored = table.properties.get("tidegate.identity")
     found = pending(relation, table.properties, planning.catalog, planning.log)
-    # (A gate whose relation does not change yet does not, either.)
+    # (A gate waits for the log that it reads.)
     if found is not None or (relation.kind != "gate" and stored not in (None, relation_identity(relation))):
-        wanted = (
-            Evolution(refused=("the stored definition can't be compared",)) if found is None else found[1]
-        )
+        wanted = _UNKNOWN if found is None else found[1]
         if wanted.refused or not wanted.text:
             hint = "undo the change, or give the new definition another name"
             return PlannedChange(

@@ -53,12 +53,15 @@ def as_stored(gate: Relation, stored: GateColumns) -> Relation:
 
 
 def to_follow(stored: GateColumns, below: str | None) -> tuple[ColumnChange, ...]:
-    """How the relation's columns were changed since the gate has followed. `below`: `CHANGES` of its log."""
+    """How the relation's columns were changed since the gate has followed; () only if it has followed all steps.
+    `below`: `CHANGES` of its log."""
     left = steps(below)[stored.number :]
-    if len(left) == 1:
-        return left[0].changes
+    if len(left) <= 1:
+        return left[0].changes if left else ()
     changes = [change for step in left for change in step.changes]
-    return (*in_all(changes), *(change for change in changes if change.kind == "relax"))
+    found = (*in_all(changes), *(change for change in changes if change.kind == "relax"))
+    # (Taken back again: that is followed, too.)
+    return found or (ColumnChange("reorder", ", ".join(c.name for c in stored.columns)),)
 
 
 def kept_back(gate: Relation, changes: Iterable[ColumnChange]) -> str | None:
@@ -73,6 +76,8 @@ def kept_back(gate: Relation, changes: Iterable[ColumnChange]) -> str | None:
 
 
 def _concerns(change: ColumnChange, made_of: tuple[str, ...]) -> bool:
+    if change.kind == "reorder" and change.was is None:
+        return False
     if change.kind == "relax":
         # What it judges may be NULL from here on.
         return STAR in made_of or change.column.casefold() in made_of

@@ -1,7 +1,5 @@
-"""What implicit gates (`inline_gate.py`) are called, and what they are over other columns of their relation.
-
-A file of its own: who changes columns asks this of gates that are read already.
-"""
+"""What implicit gates (`sql/views/inline_gate.py`) are called, and what they are over other columns of their relation:
+who changes columns asks this of gates that are read already."""
 
 from __future__ import annotations
 
