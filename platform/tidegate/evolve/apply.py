@@ -30,9 +30,8 @@ def open_log(
 ) -> Log:
     """The relation's log, opened for writing, after it was changed in place if the definition asks for it; hold its
     `lease`. Raises as `Log.of`, and TG506 for a change that is more than that."""
-    stored, facts = context.stored(relation.name), None
-    if relation.kind == "gate":
-        facts = _of_gate(context, relation, stored is not None)
+    stored = context.stored(relation.name)
+    facts = _of_gate(context, relation, stored is not None) if relation.kind == "gate" else None
     was_so = stored is not None and _bring_up(
         context, relation, context.tables.open(stored).properties(), notify
     )
@@ -88,7 +87,7 @@ def properties_in(context: Context) -> Stored:
 
 def _edited(context: Context, relation: Relation) -> Relation:
     """The one whose definition decides the columns of a relation: a gate has those of what it reads."""
-    return relation if relation.kind != "gate" else context.relation(*reads(relation))
+    return relation if relation.kind != "gate" else context.relation(reads(relation)[0])
 
 
 def _of_gate(context: Context, gate: Relation, is_stored: bool) -> dict[str, str]:

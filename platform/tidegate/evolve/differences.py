@@ -90,7 +90,7 @@ def _of_gate_log(
     gate: Relation, properties: Mapping[str, str], catalog: Catalog, stored: Stored
 ) -> tuple[Relation, Evolution] | None:
     """As `pending`, of an implicit gate: its columns follow those of the log that it reads, once that has them."""
-    known, below = gate_columns(properties.get(GATE)), catalog.get(*reads(gate))
+    known, below = gate_columns(properties.get(GATE)), catalog.get(reads(gate)[0])
     said = stored(below.name) or {}
     if known is None or not isinstance(below, Relation):
         return None

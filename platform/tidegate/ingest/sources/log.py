@@ -111,8 +111,10 @@ class LogConnector(Connector):
         newest = snapshot.integer("tidegate.epoch") or 0
         if newest > self._read:
             self._epochs = self._new_epochs(newest)
-            if (self._lent or not self._read) and table.property(ROWS) is not None:
-                self._at = snapshot.id
+            # (Upkeep keeps what a gate of this environment has still to read, once that has begun.)
+            may_lack = (self._lent or not self._read) and table.property(ROWS) is not None
+            self._at = snapshot.id if may_lack else None
+            if may_lack:
                 self._absent_before = self._missing(table.property(RETAINED_FROM), newest)
         states = LogProgress.load(snapshot, table.target(self._storage, reading=True)).states
         return Pending(sorted(states), rows=sum(rows for _, rows in self._epochs))
@@ -201,12 +203,10 @@ class LogConnector(Connector):
         from pyspark.sql import functions as F
 
         (unit,) = plan.units
-        if self._at is None:
-            # With the columns that are looked at here, whatever comes until Spark reads them.
-            at = self._current(self._tables.open(str(self._identifier))).id
-        frame = self._rows(unit["after"], unit["until"], self._at if self._at is not None else at).withColumn(
-            "_raw", F.lit(None).cast("string")
-        )
+        # With the columns that are looked at here, whatever comes until Spark reads them.
+        newest = self._current(self._tables.open(str(self._identifier))).id
+        rows = self._rows(unit["after"], unit["until"], newest if self._at is None else self._at)
+        frame = rows.withColumn("_raw", F.lit(None).cast("string"))
         position = LogPosition(unit["table"], unit["until"])
         return BatchRows(
             lambda: frame, ("_offset",), numbering=False, position=position, absent_before=self._absent_before

@@ -38,7 +38,7 @@ def named_in(view: View, definition: str, relation: str) -> Named:
         return Named(everything=True)
     query = syntax.query
     # A gate stands in FROM by the name of what it goes over: WATERMARK(s, …) over s.
-    gates = {gate.name: str(*reads(gate)) for gate in view.gates}
+    gates = {gate.name: reads(gate)[0] for gate in view.gates}
     sides = _sides(query, gates.get(relation, relation).casefold())
     nodes = [(node, sides.get(id(node.find_ancestor(exp.Select)))) for node in query.find_all(*_NAMING)]
     if not any(True in found.values() for found in sides.values()) or any(s is None for _, s in nodes):
