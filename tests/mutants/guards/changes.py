@@ -10,7 +10,6 @@ _BUILDS = "tests/views/test_version_builds.py"
 _NAMES = "tests/evolve/test_names_and_types.py"
 _PAST = "tests/views/test_going_back_past.py"
 _ERASE = "tests/maintenance/test_erase_recompute.py"
-_GATES = "tests/evolve/test_gates.py"
 _KEYED = "tests/evolve/test_keyed_tables.py"
 _MEANWHILE = "tests/evolve/test_changed_meanwhile.py"
 GUARDS: tuple[Guard, ...] = (
@@ -312,24 +311,6 @@ GUARDS: tuple[Guard, ...] = (
         "    new = _as_stored(old, new)\n",
         "",
         (f"{_NAMES}::test_E2_renamed_from_is_understood_in_any_case_of_its_letters",),
-    ),
-    Guard(
-        "steps-of-a-gate",
-        "E2",
-        "A gate follows every step of its source's columns that it has not followed.",
-        "plan/columns/gates.py",
-        "steps(below)[stored.number :]",
-        "steps(below)[-1:]",
-        (f"{_GATES}::test_E2_steps_that_the_gate_has_missed_are_followed_by_what_they_come_to",),
-    ),
-    Guard(
-        "columns-that-a-gate-reads",
-        "E2",
-        "A gate reads no log whose columns have changed since it was opened.",
-        "ingest/sources/log.py",
-        "        require_same(self._upstream, table.properties())",
-        "        pass",
-        (f"{_GATES}::test_E2_E7_a_batch_that_was_planned_before_the_change_reads_no_other_column",),
     ),
     Guard(
         "readers-of-what-was-recomputed-before",
