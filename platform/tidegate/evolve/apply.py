@@ -168,11 +168,13 @@ def require_current(context: Context, relation: Relation, location: Location | N
 def refused(relation: Relation, wanted: Evolution) -> TidegateError:
     """TG506, with what stands in the way of a change in place."""
     why = "".join(f"\n  {reason}" for reason in wanted.refused)
+    again = f'DROP "{relation.name}" and run again to read everything again'
+    if relation.kind == "gate":
+        again = f"DROP the views with {relation.definition}, and create them again"
     return TidegateError(
         "TG506",
         f'the definition of "{relation.name}" has changed since its table was made, and its log can\'t be changed '
         f"in place{':' if why else ''}{why}",
-        hint=f'undo the change; or give the new definition another name; or DROP "{relation.name}" and run again to '
-        "read everything again",
+        hint=f"undo the change; or give the new definition another name; or {again}",
         location=relation.location,
     )

@@ -302,11 +302,12 @@ def _of_gate_over(
     if gate.made_of is not None:
         # (It has another name by other types, so the one that those results are of may not be found.)
         if is_read and (why := kept_back(gate, changes)) is not None:
-            yield why
+            yield f"{why}; a gate over {old.name} itself follows such a change"
         return
     own = [c for c in gate.columns if c.name == ROWTIME]
     found = stored(gate.name) or stored(first_name(over_columns(gate, (*old.columns, *own))))
     if found is not None and GATE not in found:
-        yield f"the log of {gate.definition} was made by the first release, and keeps its columns"
+        why = f"the log of {gate.definition} was made by the first release, and keeps its columns"
+        yield f"{why}: DROP the views that read it, and create them again"
     elif found is not None:
         yield from (f"{why} in {gate.definition}" for why in _of_gate(gate, gate, changes))
