@@ -12,6 +12,9 @@ import pytest
 from tests.conftest import Workbench
 from tests.oracles.oracle import Oracle, Row
 from tidegate import TidegateError
+from tidegate.iceberg.retire import ROWS
+from tidegate.ingest.sources.log import LogConnector, advance
+from tidegate.session.run import connect
 from tidegate.sql.dialect.dialect import tokenize
 from tidegate.sql.dialect.parsing import parse_query
 from tidegate.sql.dialect.text import Text
@@ -140,6 +143,22 @@ def test_W14_the_position_is_committed_with_the_rows(workbench: Workbench) -> No
     # What is new is found by its epoch: the history before it is not read again.
     session.execute("INSERT INTO orders VALUES (3, '2026-01-01 10:06', 1, 1)")
     assert (files_after(session, "orders", 0), files_after(session, "orders", 2)) == (6, 2)
+
+
+def test_W14_a_gate_that_stays_open_reads_what_comes_after_rows_were_retired(workbench: Workbench) -> None:
+    """Live mode opens a gate once. Its first batch is of one snapshot, so that no row goes while it counts them."""
+    session = workbench.session()
+    session.execute(ORDERS + "INSERT INTO orders VALUES (1, '2026-01-01 10:00', 1, 1)")
+    session.tables.open(session.identifier("orders")).set_properties({ROWS: "none"})
+    gate = gate_of(session.catalog, "WATERMARK(orders, order_time, INTERVAL '1' MINUTE)")
+    log = session.log(gate)
+    connector = connect(session, log)
+    assert isinstance(connector, LogConnector)
+    for number in (1, 2):
+        connector.pending()
+        advance(log, connector, lambda event: None, session.clock)
+        assert log.progress.totals()["on_time"] == number
+        session.execute(f"INSERT INTO orders VALUES ({number + 1}, '2026-01-01 10:0{number}', 1, 1)")
 
 
 def test_W14_a_source_that_was_made_anew_is_not_taken_for_the_old_one(workbench: Workbench) -> None:

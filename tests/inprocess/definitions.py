@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from unittest.mock import patch
@@ -32,11 +32,12 @@ def _load(
     schemas: SchemaReader | None = None,
     problems: Problems = FAIL_FAST,
     guard: Guard | None = None,
+    gate_names: Mapping[str, str] | None = None,
 ) -> Catalog:
     """As `load_catalog`. What is outside of the texts is asked anew: files of schemas, and what the guard says."""
     key = tuple(files)
-    if problems is not FAIL_FAST:
-        return _analysed(key, schemas, problems, guard)
+    if problems is not FAIL_FAST or gate_names:
+        return _analysed(key, schemas, problems, guard, gate_names)
     found = _known.get(key)
     if found is None or not _allowed(found, guard):
         found = _analysed(key, schemas, problems, guard)

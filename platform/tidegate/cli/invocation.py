@@ -91,8 +91,9 @@ class Invocation:
         """The project, loaded. Raises TG601 to TG607."""
         from tidegate.project import Project
         from tidegate.runtime.lending import with_lent_views
+        from tidegate.runtime.stored_gates import with_gate_names
 
-        return with_lent_views(Project.load(self.root, self.env))
+        return with_gate_names(with_lent_views(Project.load(self.root, self.env)))
 
     def project_or_temporary(self) -> Project:
         """The project; an empty temporary one where there is none and none was asked for."""

@@ -37,6 +37,7 @@ from tidegate.project.jobs.amendments import load_amendments
 from tidegate.project.jobs.jobs import Jobs, schedules_of
 from tidegate.project.jobs.live_selection import check_live
 from tidegate.project.jobs.maintenance import Maintenance, load_maintenance
+from tidegate.runtime.stored_gates import with_gate_names
 from tidegate.sql.catalog.lineage import computed
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def build_definitions(
 
     Under the multiprocess executor each source runs with its views and checks in one process of its own.
     """
-    opened = project if isinstance(project, Project) else Project.load(project, env)
+    opened = with_gate_names(project if isinstance(project, Project) else Project.load(project, env))
     translator = translator or TidegateTranslator()
     catalog = opened.catalog()
     jobs = _checked_jobs(opened, catalog)

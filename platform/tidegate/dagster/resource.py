@@ -8,6 +8,7 @@ from dagster import ConfigurableResource, InitResourceContext
 from pydantic import Field, PrivateAttr
 
 from tidegate.project import Project
+from tidegate.runtime.stored_gates import with_gate_names
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -48,7 +49,7 @@ class TidegateResource(ConfigurableResource):  # type: ignore[type-arg]  # it is
 
     def load_project(self) -> Project:
         """The project in its environment. Raises `TidegateError`."""
-        return Project.load(self.project, self.env)
+        return with_gate_names(Project.load(self.project, self.env))
 
     @property
     def session(self) -> Session:

@@ -7,15 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.evolve.differences import Evolution, pending
+from tidegate.evolve.differences import Evolution, Stored, pending
 from tidegate.iceberg.layout import log_columns, relation_identity
 from tidegate.iceberg.table_change import TableChange
+from tidegate.ingest.definition import require_same
 from tidegate.ingest.ingest import Log
 from tidegate.plan.columns.as_seen import BEFORE, with_columns_before
 from tidegate.plan.columns.changes import CHANGES, ColumnStep, inside, with_step
+from tidegate.plan.columns.gates import GATE, GateColumns
 from tidegate.plan.columns.taken_in import TAKEN_IN, taken_in, to_text, with_taken_in
 from tidegate.plan.events import DefinitionChanged, Event
-from tidegate.sql.catalog.objects import Relation
+from tidegate.sql.catalog.objects import Relation, reads
+from tidegate.sql.resolve.gate_names import first_name
 
 if TYPE_CHECKING:
     from tidegate.errors import Location
@@ -28,10 +31,11 @@ def open_log(
     """The relation's log, opened for writing, after it was changed in place if the definition asks for it; hold its
     `lease`. Raises as `Log.of`, and TG506 for a change that is more than that."""
     stored = context.stored(relation.name)
+    facts = _of_gate(context, relation, stored is not None) if relation.kind == "gate" else None
     was_so = stored is not None and _bring_up(
         context, relation, context.tables.open(stored).properties(), notify
     )
-    log = _again(context, relation) if was_so else Log.of(context, relation)
+    log = _again(context, relation) if was_so else Log.of(context, relation, facts)
     before, now = log.progress.strategy, log.strategy
     if before is not None and now is not None and before.identity != now.identity:
         # Nor is a watermark's strategy taken back (W13).
@@ -43,13 +47,13 @@ def _bring_up(
     context: Context, relation: Relation, properties: Mapping[str, str], notify: Callable[[Event], None]
 ) -> bool:
     """Change a log with these table properties in place. Whether it is of the definition then."""
-    found = pending(relation, properties, context.catalog)
+    found = pending(relation, properties, context.catalog, properties_in(context))
     if found is None:
         return properties.get("tidegate.identity") == relation_identity(relation)
     old, wanted = found
     if wanted.refused or not wanted.text:
         raise refused(relation, wanted)
-    require_current(context, relation)
+    require_current(context, _edited(context, relation))
     # The name as it is written today is the table's, and a gate is judged by what it was.
     log = _again(context, replace(old, name=relation.name, location=relation.location))
     identity = relation_identity(relation)
@@ -61,10 +65,46 @@ def _bring_up(
         CHANGES: with_step(log.table.property(CHANGES), step),
     }
     change = _table_change(log, relation, wanted, facts)
+    if relation.kind == "gate":
+        # (Columns that go and come may give the same definition, by which nobody sees that this was done.)
+        followed = {**facts, GATE: GateColumns(wanted.number, relation.columns).text}
+        change = replace(change, properties=followed, expected={GATE: properties.get(GATE)})
     new = [c.column for c in wanted.changes if c.kind == "add"]
     log.change_columns(change, new, f"definition changed: {wanted.text}")
     notify(DefinitionChanged(relation.name, step.epoch, wanted.text))
     return True
+
+
+def properties_in(context: Context) -> Stored:
+    """What stored tables say, by name."""
+
+    def found(name: str) -> Mapping[str, str] | None:
+        table = context.opened(name)
+        return None if table is None else table.properties()
+
+    return found
+
+
+def _edited(context: Context, relation: Relation) -> Relation:
+    """The one whose definition decides the columns of a relation: a gate has those of what it reads."""
+    return relation if relation.kind != "gate" else context.relation(reads(relation)[0])
+
+
+def _of_gate(context: Context, gate: Relation, is_stored: bool) -> dict[str, str]:
+    """What the log of a gate says if it is made now. Raises TG506 if the log that it reads is not of its definition
+    yet, or if the gate is stored under another name than this session knows."""
+    below = _edited(context, gate)
+    said = properties_in(context)(below.name) or {}
+    if below.name not in context.foreign:
+        require_same(below, said)
+    if not is_stored and gate.made_of is None and context.stored(first_name(gate)) is not None:
+        raise TidegateError(
+            "TG506",
+            f'the log of "{gate.definition}" has another name than this session knows ("{first_name(gate)}")',
+            hint="open a new session, or start the process again",
+            location=gate.location,
+        )
+    return {GATE: GateColumns.of(gate, said.get(CHANGES)).text}
 
 
 def _table_change(log: Log, relation: Relation, wanted: Evolution, facts: dict[str, str]) -> TableChange:
@@ -128,11 +168,13 @@ def require_current(context: Context, relation: Relation, location: Location | N
 def refused(relation: Relation, wanted: Evolution) -> TidegateError:
     """TG506, with what stands in the way of a change in place."""
     why = "".join(f"\n  {reason}" for reason in wanted.refused)
+    again = f'DROP "{relation.name}" and run again to read everything again'
+    if relation.kind == "gate":
+        again = f"DROP the views with {relation.definition}, and create them again"
     return TidegateError(
         "TG506",
         f'the definition of "{relation.name}" has changed since its table was made, and its log can\'t be changed '
         f"in place{':' if why else ''}{why}",
-        hint=f'undo the change; or give the new definition another name; or DROP "{relation.name}" and run again to '
-        "read everything again",
+        hint=f"undo the change; or give the new definition another name; or {again}",
         location=relation.location,
     )

@@ -4,17 +4,20 @@ with what to do. It depends on the two definitions, and on who reads the rows; n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidegate.iceberg.layout import relation_identity
-from tidegate.plan.columns.changes import ColumnChange, described, holds
+from tidegate.plan.columns.changes import CHANGES, ColumnChange, described, holds, steps
+from tidegate.plan.columns.gates import GATE, as_stored, gate_columns, kept_back, to_follow
 from tidegate.plan.columns.taken_in import TAKEN_IN, TakenIn, adopted, taken_in
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, reads
 from tidegate.sql.dialect.attempts import without_attempts
+from tidegate.sql.dialect.system_names import ROWTIME
 from tidegate.sql.dialect.types import display
 from tidegate.sql.options.connectors import ReplayOptions
+from tidegate.sql.resolve.gate_names import first_name, over_columns
 from tidegate.sql.statements.stored_definition import stored_relation
 from tidegate.watermark import Expression
 
@@ -26,12 +29,14 @@ _PARTITIONS = "partitions"
 class Evolution:
     """How a log becomes one of the new definition. `changes`: of its columns, in the order in which they are made;
     `options`: other changes that are made in place, in words. `refused`: why it can't; empty where it can. `adopted`:
-    columns that are added and that the log has taken in before, by their names in the definition."""
+    columns that are added and that the log has taken in before, by their names in the definition. `number`: of the
+    steps of the log below that an implicit gate has followed then."""
 
     changes: tuple[ColumnChange, ...] = ()
     options: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     adopted: Mapping[str, TakenIn] = field(default_factory=dict)
+    number: int = 0
 
     @property
     def text(self) -> str:
@@ -39,9 +44,15 @@ class Evolution:
         return "; ".join([*([described(self.changes)] if self.changes else []), *self.options])
 
 
-def evolution(old: Relation, new: Relation, catalog: Catalog, taken: tuple[TakenIn, ...] = ()) -> Evolution:
-    """From one definition of a source or table to the other. `catalog`: all definitions, with the new one. `taken`: the
-    columns that the log has taken in by itself."""
+#: The table properties of what is stored under a name; None if nothing is.
+Stored = Callable[[str], Mapping[str, str] | None]
+
+
+def evolution(
+    old: Relation, new: Relation, catalog: Catalog, stored: Stored, taken: tuple[TakenIn, ...] = ()
+) -> Evolution:
+    """From one definition of a source or table to the other. `catalog`: all definitions, with the new one; `stored`: of
+    the implicit gates that judge its rows again. `taken`: the columns that the log has taken in by itself."""
     new = _as_stored(old, new)
     changes, refused = _of_columns(old, new, taken)
     names = {change.column for change in changes if change.kind == "add"}
@@ -51,15 +62,18 @@ def evolution(old: Relation, new: Relation, catalog: Catalog, taken: tuple[Taken
     options += [
         f'"{name}" was taken in as batch {one.epoch}, and keeps its values' for name, one in known.items()
     ]
-    refused += [*others, *_of_gate(old, new, changes), *_of_readers(new, changes, catalog)]
+    refused += [*others, *_of_gate(old, new, changes), *_of_readers(old, new, changes, catalog, stored)]
     return Evolution(changes, tuple(options), tuple(refused), known)
 
 
 def pending(
-    relation: Relation, properties: Mapping[str, str], catalog: Catalog
+    relation: Relation, properties: Mapping[str, str], catalog: Catalog, stored: Stored
 ) -> tuple[Relation, Evolution] | None:
     """The definition of a log with these table properties, and how it becomes the one of now. None if nothing is to be
-    done, or if the stored definition can't be read, so that nobody knows what was changed."""
+    done, or if the stored definition can't be read, so that nobody knows what was changed. `stored`: as of
+    `evolution`."""
+    if relation.kind == "gate":
+        return _of_gate_log(relation, properties, catalog, stored)
     identity = properties.get("tidegate.identity")
     same = identity == relation_identity(relation)
     if identity is None or (same and all(c.renamed_from is None for c in relation.columns)):
@@ -69,7 +83,28 @@ def pending(
         return None
     if same and not any(_of_taken_names(old, _as_stored(old, relation))):
         return None
-    return old, evolution(old, relation, catalog, taken_in(properties.get(TAKEN_IN)))
+    return old, evolution(old, relation, catalog, stored, taken_in(properties.get(TAKEN_IN)))
+
+
+def _of_gate_log(
+    gate: Relation, properties: Mapping[str, str], catalog: Catalog, stored: Stored
+) -> tuple[Relation, Evolution] | None:
+    """As `pending`, of an implicit gate: its columns follow those of the log that it reads, once that has them."""
+    known, below = gate_columns(properties.get(GATE)), catalog.get(reads(gate)[0])
+    said = stored(below.name) or {}
+    if known is None or not isinstance(below, Relation):
+        return None
+    if said.get("tidegate.identity") != relation_identity(below):
+        return None
+    changes, number = to_follow(known, said.get(CHANGES)), len(steps(said.get(CHANGES)))
+    if not changes or (gate.made_of is not None and kept_back(gate, changes) is None):
+        return None
+    old = as_stored(gate, known)
+    if (why := kept_back(gate, changes)) is not None:
+        return old, Evolution(changes, refused=(why,))
+    if relation_identity(old) != properties.get("tidegate.identity"):
+        return None
+    return old, Evolution(changes, refused=tuple(_of_gate(old, gate, changes)), number=number)
 
 
 def _as_stored(old: Relation, new: Relation) -> Relation:
@@ -224,8 +259,6 @@ def _of_gate(old: Relation, new: Relation, changes: tuple[ColumnChange, ...]) ->
         yield "the kind, the PRIMARY KEY or WITH TTL is another one"
     if (old.watermark and old.watermark.column) != (new.watermark and new.watermark.column):
         yield "the watermark is of another column"
-    if new.kind == "gate":
-        yield "the rows of WATERMARK(…) in FROM are computed by a query"
     if isinstance(new.connector, ReplayOptions) and any(
         change.names or change.kind == "reorder" for change in changes
     ):
@@ -247,7 +280,9 @@ def _of_gate(old: Relation, new: Relation, changes: tuple[ColumnChange, ...]) ->
                 yield f"{change.text}, and {what} needs it as it is"
 
 
-def _of_readers(new: Relation, changes: tuple[ColumnChange, ...], catalog: Catalog) -> Iterator[str]:
+def _of_readers(
+    old: Relation, new: Relation, changes: tuple[ColumnChange, ...], catalog: Catalog, stored: Stored
+) -> Iterator[str]:
     """Who reads all columns, whatever they are, and has stored or delivered them."""
     if not changes:
         return
@@ -255,5 +290,24 @@ def _of_readers(new: Relation, changes: tuple[ColumnChange, ...], catalog: Catal
         yield f'sink "{sink.name}" delivers all columns: let it deliver a query that names its columns'
     for gate in catalog.order():
         if isinstance(gate, Relation) and gate.kind == "gate" and new.name in reads(gate):
-            views = ", ".join(view.name for view in catalog.readers(gate.name))
-            yield f"WATERMARK({new.name}, …) in {views} has stored all columns"
+            readers = [view.name for view in catalog.readers(gate.name)]
+            why = _of_gate_over(old, gate, changes, stored, any(stored(name) is not None for name in readers))
+            yield from (f"{text} (in {', '.join(readers)})" for text in why)
+
+
+def _of_gate_over(
+    old: Relation, gate: Relation, changes: tuple[ColumnChange, ...], stored: Stored, is_read: bool
+) -> Iterator[str]:
+    """Why a gate can't follow these changes of what it reads. `is_read`: a view that reads it has results."""
+    if gate.made_of is not None:
+        # (It has another name by other types, so the one that those results are of may not be found.)
+        if is_read and (why := kept_back(gate, changes)) is not None:
+            yield f"{why}; a gate over {old.name} itself follows such a change"
+        return
+    own = [c for c in gate.columns if c.name == ROWTIME]
+    found = stored(gate.name) or stored(first_name(over_columns(gate, (*old.columns, *own))))
+    if found is not None and GATE not in found:
+        why = f"the log of {gate.definition} was made by the first release, and keeps its columns"
+        yield f"{why}: DROP the views that read it, and create them again"
+    elif found is not None:
+        yield from (f"{why} in {gate.definition}" for why in _of_gate(gate, gate, changes))

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tidegate.watermark import TimeKind
 
 Effect = Literal["unchanged", "new", "in place", "new version", "refused", "removed"]
+_UNKNOWN = Evolution(refused=("the stored definition can't be compared",))
 _QUERY = "its query has changed"
 _RENAMED = '"{}" is renamed, and keeps its results'
 _SAME = "what it reads has another name, and the same results"
@@ -87,15 +88,15 @@ class PlannedChange:
 
 @dataclass
 class _Planning:
-    """`tables`: what is stored, by name. `evolutions`: of logs that the next run changes, from which definition and
-    how; `replaced`: views whose results a rebuild replaces. `as_run`: as runs continue, which no definition in a file
-    replaces by itself."""
+    """`tables`: what is stored, by name. `evolutions`: of logs that the next run changes, from and to which definition,
+    and how; `replaced`: views whose results a rebuild replaces. `as_run`: as runs continue, which no definition in a
+    file replaces by itself."""
 
     project: Project
     catalog: Catalog
     storage: Storage
     tables: dict[str, CommittedTable | None] = field(default_factory=dict)
-    evolutions: dict[str, tuple[Relation, Evolution]] = field(default_factory=dict)
+    evolutions: dict[str, tuple[Relation, Relation, Evolution]] = field(default_factory=dict)
     replaced: dict[str, str] = field(default_factory=dict)
     as_run: bool = False
 
@@ -119,9 +120,10 @@ class _Planning:
         table = self.table(name)
         if table is None or name not in self.evolutions:
             return None if table is None else table.properties
-        (old, wanted), said = self.evolutions[name], table.properties
+        (old, now, wanted), said = self.evolutions[name], table.properties
         step = with_step(said.get(CHANGES), ColumnStep(0, "", "", wanted.changes))
-        return {**said, BEFORE: with_columns_before(said, old), CHANGES: step}
+        facts = {"tidegate.identity": relation_identity(now), BEFORE: with_columns_before(said, old)}
+        return {**said, **facts, CHANGES: step}
 
     def changes(self, name: str) -> str | None:
         """`CHANGES` of a log, as it will say then."""
@@ -153,7 +155,7 @@ def planned(
         # What belongs to a view or a sink is shown where it is not what its owner says, and where its results are
         # replaced: who applies the owner's part replaces them.
         own = "$" not in item.name and getattr(item, "kind", "") != "gate"
-        if own or one.effect in ("refused", "new version"):
+        if own or one.effect in ("refused", "new version") or item.name in planning.evolutions:
             found.append(one)
     sinks = [_of_sink(planning, sink) for sink in catalog.sinks]
     found = [_with_sights(planning, one, {sink.name: sink.what for sink in sinks}) for one in found] + sinks
@@ -226,19 +228,18 @@ def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
     if others := changed_options(json.loads(table.summary.get(OPTIONS) or "null"), options):
         what.append(f"from the next batch on, these options are other ones: {', '.join(others)}")
     stored = table.properties.get("tidegate.identity")
-    found = pending(relation, table.properties, planning.catalog)
-    if found is not None or stored not in (None, relation_identity(relation)):
-        wanted = (
-            Evolution(refused=("the stored definition can't be compared",)) if found is None else found[1]
-        )
+    found = pending(relation, table.properties, planning.catalog, planning.log)
+    # (A gate waits for the log that it reads.)
+    if found is not None or (relation.kind != "gate" and stored not in (None, relation_identity(relation))):
+        wanted = _UNKNOWN if found is None else found[1]
         if wanted.refused or not wanted.text:
             hint = "undo the change, or give the new definition another name"
             return PlannedChange(
                 relation.name, relation.kind, "refused", wanted.refused, readers=readers, command=hint
             )
         assert found is not None
-        planning.evolutions[relation.name] = found[0], wanted
-        what.insert(0, wanted.text)
+        planning.evolutions[relation.name] = found[0], relation, wanted
+        what.insert(0, wanted.text if relation.kind != "gate" else f"{relation.definition}: {wanted.text}")
     state = planning.table(f"{relation.name}$state") if relation.primary_key else None
     if state is not None and state.properties.get("tidegate.identity") != stored:
         # The log has been changed, and the run ended before its rows were (E7).
@@ -250,7 +251,7 @@ def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
 
 
 def _of_lent(planning: _Planning, relation: Relation, table: CommittedTable | None) -> PlannedChange:
-    """Of what another environment's runs judge, whose decisions are taken as they are, or not at all."""
+    """Of what another environment's runs judge: its decisions are taken as they are, or not at all."""
     lender = planning.project.env.reads
     if table is None:
         what, command = f'environment "{lender}" has no log of it', f"tidegate run --env {lender}"

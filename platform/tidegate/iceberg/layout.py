@@ -179,8 +179,10 @@ def log_columns(relation: Relation) -> list[tuple[str, str]]:
     ]
 
 
-def new_log(relation: Relation, table: str, owner: Owner | None = None) -> NewTable:
-    """A relation's log.
+def new_log(
+    relation: Relation, table: str, owner: Owner | None = None, facts: Mapping[str, str] | None = None
+) -> NewTable:
+    """A relation's log. `facts`: more table properties.
 
     Hidden partitions: the outcome, and the day of the event time (not for integer epochs, whose unit nobody states).
     """
@@ -191,6 +193,7 @@ def new_log(relation: Relation, table: str, owner: Owner | None = None) -> NewTa
         "tidegate.kind": relation.kind,
         "tidegate.definition": relation.definition,
         "tidegate.identity": relation_identity(relation),
+        **(facts or {}),
     }
     if relation.watermark is not None:
         properties["tidegate.time-kind"] = relation.watermark.kind.name

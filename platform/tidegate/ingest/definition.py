@@ -6,9 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import relation_identity
 from tidegate.sql.options.in_place import in_place_options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tidegate.iceberg.progress import LogProgress
     from tidegate.sql.catalog.objects import Relation
 
@@ -24,6 +27,21 @@ def same_definition(name: str, stored: str | None, wanted: str) -> None:
                 "another name"
             ),
         )
+
+
+def require_same(relation: Relation, properties: Mapping[str, str]) -> None:
+    """TG506 unless a log with these table properties, which is read by commits, has the columns of its definition: a
+    name may mean another column until then (E2)."""
+    if properties.get("tidegate.identity") in (None, relation_identity(relation)):
+        return
+    error = TidegateError(
+        "TG506",
+        f'the definition of "{relation.name}" has changed, and its log does not have these columns yet',
+        hint=f"tidegate run {relation.name} changes the log, and tidegate plan {relation.name} shows how",
+        location=relation.location,
+    )
+    error.curable = True
+    raise error
 
 
 def options_of(relation: Relation) -> str | None:

@@ -113,9 +113,10 @@ class Log(StoredLog):
         identifier: str,
         stages: Stages,
         clock: Callable[[], datetime],
+        facts: Mapping[str, str] | None = None,
     ) -> None:
-        """`stages`: of a batch, by which all is done; `clock`: the wall clock, UTC."""
-        make_table(tables, new_log(relation, identifier, storage.owner), storage)
+        """`stages`: of a batch, by which all is done; `clock`: the wall clock, UTC; `facts`: see `new_log`."""
+        make_table(tables, new_log(relation, identifier, storage.owner, facts), storage)
         # Looks at the owner, before anything is written.
         super().__init__(tables, storage, relation, identifier, storage.owner)
         if missing_progress(self._target.schema):
@@ -138,15 +139,14 @@ class Log(StoredLog):
         return log_target(self.table, self._storage, self.relation)
 
     @classmethod
-    def of(cls, context: Context, relation: Relation) -> Log:
-        """The relation's log, opened for writing; hold its `lease` while it is used. Raises TG515 and TG531 as
-        `require_own`."""
+    def of(cls, context: Context, relation: Relation, facts: Mapping[str, str] | None = None) -> Log:
+        """The relation's log, opened for writing; hold its `lease` while it is used. `facts`: see `new_log`. Raises
+        TG515 and TG531 as `require_own`."""
         context.require_own_once(relation.name)
         storage = context.project.storage
         stages = context.stages(batch_stages(relation, storage.namespace_of))
-        return cls(
-            context.tables, storage, relation, context.identifier(relation.name), stages, context.clock
-        )
+        table = context.identifier(relation.name)
+        return cls(context.tables, storage, relation, table, stages, context.clock, facts)
 
     @property
     def strategy(self) -> InForce | None:

@@ -36,7 +36,8 @@ class Project:
     """A loaded project. `root` is absolute; `env_name` names the environment, `env` is what it says. `lender`: the
     namespace whose sources and tables an environment with `reads` reads; `lending`: says which views of its storage and
     catalog such an environment reads there, too (`runtime/lending.py`); None: it computes all of them. `texts`: what
-    `assets()` gives, as it was read once; None: it reads the files."""
+    `assets()` gives, as it was read once; None: it reads the files. `gate_names`: says which implicit gates are stored
+    under a name of the first release, by their names of now (`runtime/stored_gates.py`); None: none is."""
 
     root: Path
     env_name: str = _DEFAULT_ENVIRONMENT
@@ -45,6 +46,7 @@ class Project:
     lender: str | None = None
     lending: Callable[[Storage, Catalog], frozenset[str]] | None = None
     texts: tuple[tuple[str, str], ...] | None = None
+    gate_names: Callable[[Storage, Catalog], Mapping[str, str]] | None = None
 
     @classmethod
     def load(
@@ -171,7 +173,12 @@ class Project:
         _require_interpreted_sqlglot()
         texts = {self._definition(name): sql for name, sql in (instead or {}).items()}
         files = [(name, texts.get(self.root / name, text)) for name, text in self.assets(problems)]
-        catalog = load_catalog(files, schema_reader(self.root), problems, self.reach)
+        schemas = schema_reader(self.root)
+        catalog = load_catalog(files, schemas, problems, self.reach)
+        # (Who takes down problems asks about the files, and may have no catalog of tables.)
+        find = self.gate_names if problems is FAIL_FAST else None
+        if find is not None and (names := find(self.storage_of(catalog), catalog)):
+            catalog = load_catalog(files, schemas, problems, self.reach, names)
         for one in (*catalog.relations, *catalog.views, *catalog.sinks):
             with problems.caught(one.name):
                 self.env.warehouse.catalog.require_name(one.name, one.location)

@@ -15,6 +15,7 @@ from tidegate.runtime.borrowed import Borrowed
 from tidegate.runtime.lending import with_lent_views
 from tidegate.runtime.owners import Owners
 from tidegate.runtime.stages import Stages, Watcher
+from tidegate.runtime.stored_gates import with_gate_names
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
 from tidegate.sql.settings import SessionSettings
 from tidegate.store.listing import spelled
@@ -42,7 +43,7 @@ class Context:
 
     def __init__(self, project: Project, runner: Runner, catalog: Catalog | None = None) -> None:
         """`catalog`: what the project defines, where somebody has read it already."""
-        self.project = project = with_lent_views(project)
+        self.project = project = with_gate_names(with_lent_views(project))
         self.runner, self.tables = runner, runner.tables
         self.spark = runner.tables.spark
         runner.serve(project.storage)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.evolve.apply import open_log, refused, require_current
+from tidegate.evolve.apply import open_log, properties_in, refused, require_current
 from tidegate.evolve.beside_live import changing, is_changed, store, taken_up
 from tidegate.evolve.differences import pending as evolution_of
 from tidegate.evolve.planning import planned
@@ -72,8 +72,8 @@ def alter_column(context: Context, statement: AlterColumn) -> Result:
         require_current(context, before, statement.location)
         catalog = _with(context, relation, statement.location)
         _finish(context, before, live)
-        stored = context.opened(relation.name)
-        found = None if stored is None else evolution_of(relation, stored.properties(), catalog)
+        stored, said = context.opened(relation.name), properties_in(context)
+        found = None if stored is None else evolution_of(relation, stored.properties(), catalog, said)
         if found is not None and (found[1].refused or not found[1].text):
             raise refused(replace(relation, location=statement.location), found[1])
         _store(context, before, relation, catalog, live, statement.location)
@@ -101,8 +101,8 @@ def _finish(context: Context, relation: Relation, live: Live) -> None:
     """Make the change that an earlier ALTER has kept and was killed before it made: two of them in one are another
     change, for a column that is dropped and added again would be the one that it was (E2). Raises TG709 if live mode
     has taken that up, and does not make it."""
-    stored = context.opened(relation.name)
-    found = None if stored is None else evolution_of(relation, stored.properties(), context.catalog)
+    stored, said = context.opened(relation.name), properties_in(context)
+    found = None if stored is None else evolution_of(relation, stored.properties(), context.catalog, said)
     if found is None or not found[1].text or found[1].refused:
         return
     if not live.writes:

@@ -32,13 +32,15 @@ def changed_definitions(
     storage = project.storage_of(catalog)
     for item in catalog.order():
         name = item.name.partition("$")[0]
+        if isinstance(item, Relation) and item.kind == "gate":
+            continue  # It follows what it reads, of which is said what there is to say.
         if wanted is None or name.casefold() in wanted:
             table = load_table(storage, item.name)
             if table is not None and "tidegate.identity" in table.properties:
                 changed = (
                     _changed_view(name, item, table.properties, storage, catalog)
                     if isinstance(item, View)
-                    else _changed_relation(name, item, table.properties, catalog)
+                    else _changed_relation(name, item, table.properties, storage, catalog)
                 )
                 found |= {} if changed is None else {name: changed}
     for sink in catalog.sinks:
@@ -80,9 +82,9 @@ def _changed_view(
 
 
 def _changed_relation(
-    name: str, relation: Relation, properties: Mapping[str, str], catalog: Catalog
+    name: str, relation: Relation, properties: Mapping[str, str], storage: Storage, catalog: Catalog
 ) -> TidegateWarning | None:
-    found = pending(relation, properties, catalog)
+    found = pending(relation, properties, catalog, partial(_said, storage))
     if found is None and properties.get("tidegate.identity") == relation_identity(relation):
         return None
     if found is not None and not found[1].refused and found[1].text:

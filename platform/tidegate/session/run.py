@@ -18,6 +18,7 @@ from tidegate.ingest.sources.kafka import KafkaConnector
 from tidegate.ingest.sources.log import LogConnector, follow
 from tidegate.ingest.sources.replay import ReplayConnector
 from tidegate.ingest.stream import SourceFeed, catch_up
+from tidegate.plan.columns.gates import GATE, gate_columns
 from tidegate.plan.events import (
     BatchCommitted,
     Event,
@@ -151,7 +152,8 @@ def refresh(
 def _refreshed(context: Context, view: View, max_rows: int | None, notify: Listener) -> ViewReport:
     for gate in view.gates:
         with context.lease(gate.name):
-            run_source(context, gate, max_rows, notify)
+            # (The view may know it as it was.)
+            run_source(context, context.relation(gate.name), max_rows, notify)
     return run_view(context, view, notify)
 
 
@@ -240,7 +242,7 @@ def connect(context: Context, log: StoredLog, max_rows: int | None = None) -> Co
             context.spark, context.project, relation, options, log, context.runner.topics, max_rows
         )
     if isinstance(options, LogOptions):
-        upstream = context.relation(options.relation)
+        upstream, followed = context.relation(options.relation), gate_columns(log.table.property(GATE))
         stored, lent = context.stored(upstream.name), upstream.name in context.foreign
         if lent:
             require_lent(context, upstream, stored)
@@ -254,6 +256,7 @@ def connect(context: Context, log: StoredLog, max_rows: int | None = None) -> Co
             log.progress.position,
             max_rows,
             lent,
+            None if relation.made_of is not None or followed is None else followed.number,
         )
     raise AssertionError(f"no connector for {options!r}")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import ddl, is_as_judged, is_of_view, relation_identity
 from tidegate.iceberg.protocol import Snapshot
+from tidegate.ingest.definition import require_same
 from tidegate.jvm.failures import refused
 from tidegate.plan.columns.changes import CHANGES, columns_now, narrowed
 from tidegate.plan.gaps import RETAINED_FROM, retained_from
@@ -148,6 +149,8 @@ def require_columns(context: Context, relation: Relation, log: StoredTable) -> N
         if relation.primary_key and relation.name not in context.foreign:
             _require_followed(context, relation, log.identifier, stored)
         return
+    if relation.kind == "gate":
+        require_same(relation, log.properties())
     old = stored_relation(log.property("tidegate.definition") or "")
     known = {(c.name, c.type) for c in old.columns} if old is not None else set()
     if old is not None and not {(c.name, c.type) for c in relation.columns} <= known:

@@ -313,15 +313,6 @@ GUARDS: tuple[Guard, ...] = (
         (f"{_NAMES}::test_E2_renamed_from_is_understood_in_any_case_of_its_letters",),
     ),
     Guard(
-        "relaxed-behind-a-gate",
-        "E1",
-        "NOT NULL is not relaxed where an inline gate has stored the rows.",
-        "evolve/differences.py",
-        "    if not changes:\n        return",
-        '    if all(change.kind == "relax" for change in changes):\n        return',
-        (f"{_NAMES}::test_E1_not_null_of_what_an_inline_gate_has_stored_is_not_relaxed_behind_its_back",),
-    ),
-    Guard(
         "readers-of-what-was-recomputed-before",
         "E9",
         "Who finishes an erasure recomputes also what reads a view that was recomputed before.",

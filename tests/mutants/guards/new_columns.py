@@ -12,10 +12,10 @@ _MESSAGES = "tests/evolve/test_taken_in_messages.py"
 _COLUMNS = "tests/plan/test_column_changes.py"
 _REGISTRY = "tests/evolve/test_registry_evolution.py"
 _PARQUET = "tests/tasks/parquet/test_parquet_limits.py"
+_GATES = "tests/evolve/test_gates.py"
 _CONTINUED = "tests/evolve/test_continued.py"
 _DECLARED = f"{_FILES}::test_E2_what_was_taken_in_is_declared_as_it_is_or_not_at_all"
 _BOUNDED = f"{_FIELDS}::test_E2_only_so_many_columns_are_taken_in_and_none_that_was_dropped"
-
 GUARDS: tuple[Guard, ...] = (
     Guard(
         "added-under-an-earlier-name",
@@ -295,5 +295,23 @@ GUARDS: tuple[Guard, ...] = (
         'if was.name == "map" and now.name == "map" and was.args[0] != now.args[0]:',
         "if False:",
         ("tests/evolve/test_nested_fields.py::test_E1_E3_the_keys_of_a_map_are_not_changed_in_place",),
+    ),
+    Guard(
+        "steps-of-a-gate",
+        "E2",
+        "A gate follows every step of its source's columns that it has not followed.",
+        "plan/columns/gates.py",
+        "steps(below)[stored.number :]",
+        "steps(below)[-1:]",
+        (f"{_GATES}::test_E2_steps_that_the_gate_has_missed_are_followed_by_what_they_come_to",),
+    ),
+    Guard(
+        "columns-that-a-gate-reads",
+        "E2",
+        "A gate reads no log whose columns have changed since it was opened.",
+        "ingest/sources/log.py",
+        "        require_same(self._upstream, table.properties())",
+        "        pass",
+        (f"{_GATES}::test_E2_E7_a_batch_that_was_planned_before_the_change_reads_no_other_column",),
     ),
 )

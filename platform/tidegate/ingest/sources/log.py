@@ -15,11 +15,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
+from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import ON_TIME, PROGRESS, quote
 from tidegate.iceberg.progress import ConsumedFile, LogPosition, LogProgress
 from tidegate.iceberg.retire import ROWS
 from tidegate.ingest.connector import BatchPlan, BatchRows, Connector, Pending
+from tidegate.ingest.definition import require_same
 from tidegate.jvm.failures import too_little_memory, worker_died
+from tidegate.plan.columns.changes import CHANGES, steps
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import FOLLOWED_RESETS, Step, not_followed
 from tidegate.plan.stages import SourceStage
@@ -31,7 +34,8 @@ from tidegate.tasks.smaller import FEW_ROWS, LEAST_ROWS, Size
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.iceberg.tables import Tables
+    from tidegate.iceberg.protocol import Snapshot
+    from tidegate.iceberg.tables import StoredTable, Tables
     from tidegate.ingest.ingest import Log
     from tidegate.plan.events import BatchCommitted
     from tidegate.project import Storage
@@ -54,9 +58,11 @@ class LogConnector(Connector):
         position: LogPosition | None,
         max_rows: int | None = None,
         lent: bool = False,
+        followed: int | None = None,
     ) -> None:
         """`identifier`: the upstream's log, None if there is none yet. `position`: up to where the gate has read
-        it. `lent`: another environment's, whose upkeep does not keep what the gate still has to read."""
+        it. `lent`: another environment's, whose upkeep does not keep what the gate still has to read. `followed`:
+        how many changes of the upstream's columns the gate's log has followed; None: as many as are found first."""
         self._tables, self._storage, self._gate, self._options = tables, storage, gate, options
         self._upstream, self._identifier = upstream, identifier
         self.size = Size(max_rows or options.max_rows_per_batch, LEAST_ROWS)
@@ -66,7 +72,7 @@ class LogConnector(Connector):
         self._epochs: list[tuple[int, int]] = []
         self._planned: list[tuple[int, int]] = []
         self._before: int | None = None
-        self._lent = lent
+        self._lent, self._followed = lent, followed
         self._at: int | None = None
         self._absent_before: int | None = None
         self._resets: Mapping[str, str] = {}
@@ -99,22 +105,37 @@ class LogConnector(Connector):
                 hint=f"DROP the views with WATERMARK({self._upstream.name}, …), and create them again",
                 location=self._gate.location,
             )
-        snapshot = table.current()
+        snapshot = self._current(table)
         if self._gate.follows is not None:
             self._resets = snapshot.summary
         newest = snapshot.integer("tidegate.epoch") or 0
         if newest > self._read:
             self._epochs = self._new_epochs(newest)
-            if (self._lent or not self._read) and table.property(ROWS) is not None:
-                self._at = snapshot.id
+            # (Upkeep keeps what a gate of this environment has still to read, once that has begun.)
+            may_lack = (self._lent or not self._read) and table.property(ROWS) is not None
+            self._at = snapshot.id if may_lack else None
+            if may_lack:
                 self._absent_before = self._missing(table.property(RETAINED_FROM), newest)
         states = LogProgress.load(snapshot, table.target(self._storage, reading=True)).states
         return Pending(sorted(states), rows=sum(rows for _, rows in self._epochs))
 
+    def _current(self, table: StoredTable) -> Snapshot:
+        """The upstream's newest commit. Raises TG506 if its columns have changed since the gate's log was opened: under
+        a name that the gate knows there may be another column (E2)."""
+        snapshot = table.current()
+        require_same(self._upstream, table.properties())
+        there = len(steps(table.property(CHANGES)))
+        if self._followed is None:
+            self._followed = there
+        elif there != self._followed:
+            raise overtaken(table.identifier)
+        return snapshot
+
     def _missing(self, retained_from: str | None, newest: int) -> int | None:
         """R5: the time of the gate before which some of the new rows are gone, by the upstream's retention; None if
         they are all there. Raises TG543 where nobody can tell: the gate's time is not the upstream's."""
-        found = self._on_time(self._read, newest).count()
+        # Nothing may go between this count and the reading.
+        found = self._on_time(self._read, newest, self._at).count()
         if found >= sum(rows for _, rows in self._epochs):
             return None
         last = None if retained_from is None else self._own(int(retained_from) - 1)
@@ -182,7 +203,10 @@ class LogConnector(Connector):
         from pyspark.sql import functions as F
 
         (unit,) = plan.units
-        frame = self._rows(unit["after"], unit["until"]).withColumn("_raw", F.lit(None).cast("string"))
+        # With the columns that are looked at here, whatever comes until Spark reads them.
+        newest = self._current(self._tables.open(str(self._identifier))).id
+        rows = self._rows(unit["after"], unit["until"], newest if self._at is None else self._at)
+        frame = rows.withColumn("_raw", F.lit(None).cast("string"))
         position = LogPosition(unit["table"], unit["until"])
         return BatchRows(
             lambda: frame, ("_offset",), numbering=False, position=position, absent_before=self._absent_before
@@ -195,23 +219,22 @@ class LogConnector(Connector):
     def recount(self) -> int | None:
         if self._identifier is None:
             return None
-        return self._rows(0, self._read).count()
+        return self._rows(0, self._read, self._at).count()
 
-    def _rows(self, after: int, until: int) -> DataFrame:
+    def _rows(self, after: int, until: int, at: int | None) -> DataFrame:
         """The gate's columns and place of the upstream's on-time rows of the epochs in (after, until]. Iceberg skips
         the files of all others."""
-        rows = self._on_time(after, until)
+        rows = self._on_time(after, until, at)
         messages = [name for name, _ in self._upstream.message_columns]
         rows = rows.select(*[quote(c.name) for c in self._upstream.columns], *LOG_PLACE, *messages)
         return run_query(self._tables.spark, self._gate.name, self._options.sql, {SLICE: rows})
 
-    def _on_time(self, after: int, until: int) -> DataFrame:
-        """The upstream's on-time rows of the epochs in (after, until]."""
+    def _on_time(self, after: int, until: int, at: int | None) -> DataFrame:
+        """The upstream's on-time rows of the epochs in (after, until], as of a snapshot."""
         from pyspark.sql import functions as F
 
         epoch = F.col("_epoch")
-        # Nothing may go between the count of what is there and its reading.
-        rows = self._tables.rows(str(self._identifier), self._at)
+        rows = self._tables.rows(str(self._identifier), at)
         return rows.where((F.col("_outcome") == ON_TIME) & (epoch > after) & (epoch <= until))
 
     def _new_epochs(self, newest: int) -> list[tuple[int, int]]:

@@ -98,6 +98,8 @@ def understood(
         catalog = catalog.copied()
         for one in seen:
             catalog.replace(one.relation)
+        # What a gate is, its call says, but not which columns it had.
+        catalog.gates_seen = {one.relation.name: one.relation for one in seen if one.relation.kind == "gate"}
     # (That of a sink's own view is a query.)
     found = next(
         filter(None, (stored_view(text, catalog) for text in (definition, AS_VIEW + definition))), None

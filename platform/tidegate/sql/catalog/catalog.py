@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 
 from tidegate.errors import Location, TidegateError, did_you_mean
@@ -58,6 +58,10 @@ class Catalog:
         self.schemas = schemas
         #: The columns of a view's version with a number, of what is stored (`evolve/kept_versions.py`).
         self.versions: Callable[[str, int], tuple[CatalogColumn, ...] | None] = no_version
+        #: Names that implicit gates have kept from the first release, by those of now (`runtime/stored_gates.py`).
+        self.gate_names: Mapping[str, str] = {}
+        #: Implicit gates as a view knows them that was written before their columns were changed, by name.
+        self.gates_seen: Mapping[str, Relation] = {}
         self._objects: dict[str, Object] = {}
         self.sinks = Sinks()
         #: Front matter above the statements of files, and what it says, by name (`project/front_matter.py`).

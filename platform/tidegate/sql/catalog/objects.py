@@ -64,7 +64,9 @@ class Relation:
 
     `primary_key`: the log's rows are changes by key (upsert or delete), and what SELECT shows is the last one of each.
     `ttl`: rows expire by event time (T1, T2). `gate_options`: of WITH (…), as they were given. `follows`: of an
-    implicit gate, how its watermark column derives from that of the relation below (D1); None: it is another time.
+    implicit gate, how its watermark column derives from that of the relation below (D1); None: it is another time;
+    `made_of`: by which columns of that one its own are made, in small letters; None: it has all of them, whatever they
+    are.
     """
 
     kind: str
@@ -80,6 +82,7 @@ class Relation:
     ttl: bool = False
     gate_options: GateOptions = field(default_factory=GateOptions)
     follows: Derived | None = None
+    made_of: tuple[str, ...] | None = field(default=None, compare=False)
 
     def column(self, name: str) -> CatalogColumn | None:
         """The column of this name, whatever its case."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from sqlglot import exp, parse_one
@@ -80,12 +80,14 @@ def load_catalog(
     schemas: SchemaReader | None = None,
     problems: Problems = FAIL_FAST,
     guard: Guard | None = None,
+    gate_names: Mapping[str, str] | None = None,
 ) -> Catalog:
-    """The catalog of asset files (name, text), which may define things in any order. `schemas`, `guard`: see `Catalog`.
+    """The catalog of asset files (name, text), which may define things in any order. All else: see `Catalog`.
     Raises `TidegateError`; TG107 for a statement that is not a CREATE. `problems`: takes down every error of every
     statement instead; what could not be read is left out, and so is, without a word, what reads that."""
     read = read_definitions(files, problems)
     catalog, broken = Catalog(schemas, guard), problems.broken
+    catalog.gate_names = gate_names or {}
     for text, relation in read.relations:
         with _taken_down(problems, read, text, relation.name) as first:
             analysed = analyse_relation(text, relation, schemas, guard)

@@ -10,8 +10,6 @@ there is no more than projections and filters, and OVER is part of the strategy.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -21,8 +19,8 @@ from tidegate.errors import Location, did_you_mean
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, Watermark
 from tidegate.sql.dialect.codes import error, unsupported
-from tidegate.sql.dialect.dialect import Read, to_spark, to_text
-from tidegate.sql.dialect.query import SLICE, called, everything, quoted_column, select_from, subquery
+from tidegate.sql.dialect.dialect import Read, to_text
+from tidegate.sql.dialect.query import SLICE, everything, quoted_column, select_from, subquery
 from tidegate.sql.dialect.rewrite import safe
 from tidegate.sql.dialect.system_names import ROWTIME
 from tidegate.sql.dialect.text import Text, node_span
@@ -30,6 +28,7 @@ from tidegate.sql.dialect.types import display
 from tidegate.sql.grammar.syntax import CreateRelationSyntax, Name, WatermarkSyntax
 from tidegate.sql.options.connectors import LOG_PLACE, LogOptions
 from tidegate.sql.resolve.derivation import derive
+from tidegate.sql.resolve.gate_names import STAR, first_name, name_by, over_columns, timed
 from tidegate.sql.resolve.hidden import rowtime_stored, scope_columns
 from tidegate.sql.resolve.relations import analyse_watermark, as_time, check_column_name
 from tidegate.sql.resolve.scope import (
@@ -49,7 +48,8 @@ _USAGE = "WATERMARK(relation, time_column, time_column - INTERVAL '1 minute')"
 class _Rows:
     """What is to be judged: rows of `relation`, through projections and filters. `made` is a FROM item. `windows`:
     items with OVER, by name: only the strategy can read them, for it alone runs in the order of arrival (W11). `times`:
-    by column, in lower case, how a watermark of it follows from that of `relation` (D1)."""
+    by column, in lower case, how a watermark of it follows from that of `relation` (D1). `made_of`: as of
+    `Relation`."""
 
     relation: Relation
     name: str
@@ -57,6 +57,7 @@ class _Rows:
     made: exp.Expr
     windows: dict[str, exp.Expr] = field(default_factory=dict)
     times: Mapping[str, Derived] = field(default_factory=dict)
+    made_of: tuple[str, ...] | None = None
 
     def scope(self, text: Text) -> ColumnScope:
         columns = [ScopeColumn(c.name, known(c.type)) for c in self.columns]
@@ -92,7 +93,8 @@ def inline_gate(text: Text, call: exp.Anonymous, catalog: Catalog, ctes: Contain
             message = f'there is no column "{column.unnest().name}" in "{rows.name}"'
             raise error("TG202", message, text.at(node_span(column)), hint)
         raise error("TG322", "WATERMARK needs a time column", text.at(node_span(column)), _USAGE)
-    return _relation(rows, _watermark(text, rows, column.unnest(), strategy), call, name_location(text, call))
+    watermark = _watermark(text, rows, column.unnest(), strategy)
+    return _relation(rows, watermark, call, name_location(text, call), catalog)
 
 
 def advisory_gate(text: Text, call: exp.Anonymous, catalog: Catalog, ctes: Container[str]) -> Relation | None:
@@ -116,7 +118,7 @@ def advisory_gate(text: Text, call: exp.Anonymous, catalog: Catalog, ctes: Conta
     rows = _with_rowtime(_rows(text, source, catalog, ctes))
     watermark = replace(_watermark(text, rows, column, strategy), expression="SOURCE_WATERMARK()")
     written = exp.Anonymous(this="WATERMARK", expressions=[source.copy(), column.copy(), strategy])
-    return _relation(rows, watermark, written, text.at(node_span(column)))
+    return _relation(rows, watermark, written, text.at(node_span(column)), catalog)
 
 
 def is_rowtime(node: exp.Expr) -> bool:
@@ -128,28 +130,24 @@ def _with_rowtime(rows: _Rows) -> _Rows:
     """With `$rowtime` as a column of its own, for the gate to judge by."""
     if any(c.name == ROWTIME for c in rows.columns):
         return rows
-    time = called(quoted_column(rowtime_stored(rows.relation)), ROWTIME)
-    made = select_from(
-        [*(quoted_column(c.name) for c in rows.columns), time, *map(quoted_column, LOG_PLACE)], rows.made
-    )
-    return replace(
-        rows, columns=(*rows.columns, CatalogColumn(ROWTIME, "timestamp", False)), made=subquery(made)
-    )
+    made = timed(rows.columns, quoted_column(rowtime_stored(rows.relation)), rows.made)
+    return replace(rows, columns=(*rows.columns, CatalogColumn(ROWTIME, "timestamp", False)), made=made)
 
 
-def _relation(rows: _Rows, watermark: Watermark, call: exp.Anonymous, where: Location) -> Relation:
-    """The implicit relation, whose name says what it does: the same for the same."""
+def _relation(
+    rows: _Rows, watermark: Watermark, call: exp.Anonymous, where: Location, catalog: Catalog
+) -> Relation:
+    """The implicit relation, whose name says what it does: the same for the same. One that has all columns of its
+    relation has its name whatever they are, since they may change (E2)."""
     facts = {
         "relation": rows.relation.name,
-        "columns": [(c.name, c.type) for c in rows.columns],
-        "rows": to_spark(rows.made),
         "column": watermark.column,
         "strategy": str(watermark.strategy),
     }
-    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
-    return Relation(
+    name = name_by(facts)
+    found = Relation(
         kind="gate",
-        name=f"{rows.relation.name}$gate_{digest}",
+        name=catalog.gate_names.get(name, name),
         columns=rows.columns,
         watermark=watermark,
         connector=LogOptions(relation=rows.relation.name, sql=everything(rows.made)),
@@ -158,7 +156,12 @@ def _relation(rows: _Rows, watermark: Watermark, call: exp.Anonymous, where: Loc
         description=f"rows of {rows.relation.name}, judged again by {to_text(call)}",
         location=where,
         follows=rows.times.get(watermark.column.casefold()),
+        made_of=rows.made_of,
     )
+    if rows.made_of is not None:
+        return replace(found, name=first_name(found))
+    seen = catalog.gates_seen.get(found.name)
+    return found if seen is None else over_columns(found, seen.columns)
 
 
 def _rows(text: Text, source: exp.Expr, catalog: Catalog, ctes: Container[str]) -> _Rows:
@@ -265,7 +268,12 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
         require_type(text, condition.this, scope.type(resolved), ("boolean",), "WHERE")
         only = safe(resolved, scope.lookup)
     made = subquery(select_from([*items, *map(quoted_column, LOG_PLACE)], inner.made, only))
-    return _Rows(inner.relation, inner.name, tuple(columns), made, windows, times)
+    read = (*query.expressions, *([condition] if condition is not None else []))
+    named = {c.name.casefold() for item in read for c in item.find_all(exp.Column)}
+    if any(item.is_star for item in query.expressions):
+        named |= {c.name.casefold() for c in inner.columns} | {STAR}
+    made_of = tuple(sorted({*(inner.made_of or ()), *named}))
+    return _Rows(inner.relation, inner.name, tuple(columns), made, windows, times, made_of)
 
 
 def _item(text: Text, item: exp.Expr, scope: ColumnScope, inner: _Rows) -> tuple[CatalogColumn, exp.Expr]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidegate.sql.catalog.objects import View
+from tidegate.sql.catalog.objects import View, reads
 from tidegate.sql.grammar.spelling import view_syntax
 
 #: A column, and fields inside of it, in lower case.
@@ -37,7 +37,9 @@ def named_in(view: View, definition: str, relation: str) -> Named:
     if syntax is None:
         return Named(everything=True)
     query = syntax.query
-    sides = _sides(query, relation.casefold())
+    # A gate stands in FROM by the name of what it goes over: WATERMARK(s, …) over s.
+    gates = {gate.name: reads(gate)[0] for gate in view.gates}
+    sides = _sides(query, gates.get(relation, relation).casefold())
     nodes = [(node, sides.get(id(node.find_ancestor(exp.Select)))) for node in query.find_all(*_NAMING)]
     if not any(True in found.values() for found in sides.values()) or any(s is None for _, s in nodes):
         return Named(everything=True)

@@ -29,6 +29,7 @@ from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, StepFailed
 from tidegate.project import Project
 from tidegate.runtime.lending import with_lent_views
+from tidegate.runtime.stored_gates import with_gate_names
 from tidegate.session.run import select, select_sinks
 from tidegate.session.session import Session, needed_packages, packages
 from tidegate.sql.catalog.catalog import Catalog, no_version
@@ -236,7 +237,8 @@ class Service:
         if self._differs(asked, before):
             raise Declined(OTHER_FILES)
         try:
-            project = Project.load(self._session.project.root, self._session.project.env_name)
+            root, env = self._session.project.root, self._session.project.env_name
+            project = with_gate_names(Project.load(root, env))
             read = _Read(before, project, project.catalog())
         except TidegateError:
             raise Declined("its project can't be read") from None
