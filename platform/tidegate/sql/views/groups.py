@@ -84,11 +84,11 @@ class Grouping:
         total can be too large."""
         scope, source, names = self.with_keys(source, scope)
         selected = [called(safe(with_names(i.node, names), scope.lookup), i.name.text) for i in items]
-        if counted and (
-            lost := [
-                exp.Paren(this=t) for i in items for t in lost_totals(with_names(i.node, names), scope.lookup)
-            ]
-        ):
+        lost: list[exp.Expr] = []
+        if counted:
+            nodes = [with_names(i.node, names) for i in items]
+            lost = [exp.Paren(this=t) for node in nodes for t in lost_totals(node, scope.lookup)]
+        if lost:
             selected.append(called(reduce(lambda a, b: exp.Or(this=a, expression=b), lost), LOST))
         having = None
         if self.having is not None:
