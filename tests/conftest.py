@@ -143,7 +143,8 @@ SPARK, IN_PROCESS = "spark", "inprocess"
 def runners(item: pytest.Item | pytest.Function) -> tuple[str, ...]:
     """On which runners a test with a project runs: what `pytest.mark.runner` of it or of its module says, else Spark.
     With TIDEGATE_RUNNERS=all one that runs in this process runs on Spark, too; and where another catalog is chosen
-    (`tests.support.catalogs`), on Spark alone. One that is `only` about its runner runs on no other."""
+    (`tests.support.catalogs`), on Spark alone. One that is `only` about its runner runs on no other. `long_run`: that
+    of its runners on which `make test` skips it, because others show there what the two have in common."""
     marker = item.get_closest_marker("runner")
     names: tuple[str, ...] = marker.args if marker is not None else (SPARK,)
     if marker is not None and marker.kwargs.get("only"):
@@ -156,7 +157,10 @@ def runners(item: pytest.Item | pytest.Function) -> tuple[str, ...]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "runner" in metafunc.fixturenames and len(names := runners(metafunc.definition)) > 1:
-        metafunc.parametrize("runner", names, indirect=True)
+        marker = metafunc.definition.get_closest_marker("runner")
+        long = marker.kwargs.get("long_run") if marker is not None else None
+        given = [pytest.param(name, marks=pytest.mark.long_run if name == long else ()) for name in names]
+        metafunc.parametrize("runner", given, indirect=True)
 
 
 @pytest.fixture

@@ -15,19 +15,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.runner("inprocess")]
 
 
 def played(workbench: Workbench, clause: str | None = None) -> Session:
-    """Five days of flights in the log, judged by the clause (None: as the demo declares it)."""
+    """Two days of flights in the log, judged by the clause (None: as the demo declares it)."""
     for name in ("flights.sql", "nycflights13.py"):
         shutil.copy(ROOT / "assets" / name, workbench.root / "assets" / name)
     path = workbench.root / "assets" / "flights.sql"
     text = path.read_text().replace(
-        "'dep_time IS NOT NULL'", "'dep_time IS NOT NULL AND month = 1 AND day <= 5'"
+        "'dep_time IS NOT NULL'", "'dep_time IS NOT NULL AND month = 1 AND day <= 2'"
     )
     if clause is not None:
         text, found = re.subn(r"WATERMARK FOR sched_dep AS .*", clause, text)
         assert found == 1
     path.write_text(text)
     session = workbench.allow(python=True).session()
-    session.run(["flights"], max_rows_per_batch=2_000)
+    session.run(["flights"], max_rows_per_batch=1_000)
     return session
 
 

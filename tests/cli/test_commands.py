@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tidegate.cli import main as entry
 from tidegate.cli.codes import CODES
 from tidegate.cli.commands.project import ui
 from tidegate.cli.commands.project.init import write_template
@@ -256,7 +258,8 @@ try:
     app(sys.argv[1:])
 except SystemExit as done:
     assert not done.code, done.code
-heavy = {"pyspark", "dagster", "pandas", "py4j", "pyiceberg", "matplotlib"} & set(sys.modules)
+heavy = {"pyspark", "dagster", "pandas", "py4j", "pyiceberg", "matplotlib", "tidegate.live.supervisor"}
+heavy &= set(sys.modules)
 assert not heavy, heavy
 """
 
@@ -376,3 +379,19 @@ def test_every_code_of_the_command_line_is_used_and_explained() -> None:
 @pytest.mark.parametrize(("group", "command"), [("catalog", "migrate"), ("alerts", "preview")])
 def test_a_group_of_commands_is_one_however_few_they_are(tidegate: Call, group: str, command: str) -> None:
     assert f"{group} {command} [OPTIONS]" in tidegate(group, command, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "on"), [(["status"], False), (["run"], True), (["--env", "status", "live"], True)]
+)
+def test_only_commands_that_end_at_once_do_without_the_collector(
+    words: list[str], on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    monkeypatch.setattr(sys, "argv", ["tidegate", *words])
+    monkeypatch.setattr(entry, "app", lambda: seen.append(gc.isenabled()))
+    try:
+        entry.main()
+    finally:
+        gc.enable()
+    assert seen == [on]

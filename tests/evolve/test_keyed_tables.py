@@ -43,7 +43,9 @@ def time(table: str, text: str) -> str:
 
 
 @pytest.mark.runner("inprocess", "spark")
-@pytest.mark.parametrize("table", [PLAIN, TTL], ids=["plain", "ttl"])
+@pytest.mark.parametrize(
+    "table", [pytest.param(PLAIN, marks=pytest.mark.long_run), TTL], ids=["plain", "ttl"]
+)
 def test_E2_E3_log_and_state_change_and_changes_go_on(workbench: Workbench, table: str) -> None:
     session = opened(workbench, table, BEFORE)
     session.execute(f"INSERT INTO shops VALUES (1, 'berlin', 5, 7{time(table, '00:00')})")

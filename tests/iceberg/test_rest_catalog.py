@@ -153,7 +153,13 @@ def test_R1_a_deletion_has_happened_or_has_not_whatever_is_answered(
     assert 40 - len(left) >= len(LOST_IN_STATEMENTS)
 
 
-@pytest.mark.parametrize("act", [lose_answer, LOST[-1]], ids=["nothing is heard", "it is asked twice"])
+@pytest.mark.parametrize(
+    "act",
+    [
+        pytest.param(lose_answer, id="nothing is heard", marks=pytest.mark.long_run),
+        pytest.param(LOST[-1], id="it is asked twice"),
+    ],
+)
 def test_R1_upkeep_whose_commit_is_not_answered_keeps_the_manifests_of_what_is_stored(
     session: Session, rest: RestServer, act: Act
 ) -> None:

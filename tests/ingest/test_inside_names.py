@@ -155,7 +155,13 @@ class Story:
 
 # An expression of all names at once is nested too deeply for Spark Connect.
 @pytest.mark.runner("inprocess")
-@pytest.mark.parametrize("names", [IN_REPORTS[:25], IN_REPORTS[25:]], ids=["some", "others"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(IN_REPORTS[:25], id="some"),
+        pytest.param(IN_REPORTS[25:], id="others", marks=pytest.mark.long_run),
+    ],
+)
 def test_columns_of_views_in_amendments_audits_checks_and_resets(
     workbench: Workbench, names: tuple[str, ...]
 ) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tests.live.made import STATUS
 from tidegate.errors import TidegateError
-from tidegate.live import Group, find_groups
+from tidegate.live.groups import Group, find_groups
 from tidegate.live.logs import DEBUG, FileLog, JsonLog
 from tidegate.live.screen import Screen
 from tidegate.plan import events

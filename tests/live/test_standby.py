@@ -14,7 +14,7 @@ import pytest
 
 from tests.live.test_supervisor import A, B
 from tidegate.errors import TidegateError
-from tidegate.live import Group
+from tidegate.live.groups import Group
 from tidegate.live.machine_lease import machine_lease
 from tidegate.live.standby import LiveLeases
 from tidegate.plan.events import Event, LiveStandsBy

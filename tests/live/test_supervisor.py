@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tidegate.live import Group, Supervisor
+from tidegate.live.groups import Group
 from tidegate.live.schedule import BackOff
+from tidegate.live.supervisor import Supervisor
 from tidegate.live.workers import Death, Hear
 from tidegate.plan import events
 from tidegate.plan.events import Event

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from tests.live.test_supervisor import WORKER, A, B
-from tidegate.live import Group, Supervisor
+from tidegate.live.groups import Group
 from tidegate.live.process import WorkerProcess, resident_bytes
 from tidegate.live.schedule import BackOff
+from tidegate.live.supervisor import Supervisor
 from tidegate.live.workers import Workers
 from tidegate.plan import events
 from tidegate.plan.events import Event

@@ -26,7 +26,7 @@ GROUP BY window_end EMIT ON WINDOW CLOSE;
 """
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_X3_a_branch_computes_only_views_that_differ(opened: Callable[[str], Session]) -> None:
     root = opened("local").project.root
     definitions = root / "assets" / "views.sql"

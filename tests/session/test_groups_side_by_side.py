@@ -11,7 +11,7 @@ from tidegate.session.live_driver import Pace
 pytestmark = [pytest.mark.spark, pytest.mark.medium]
 
 
-@pytest.mark.parametrize("batches", [6, pytest.param(500, marks=pytest.mark.long_run)])
+@pytest.mark.parametrize("batches", [3, pytest.param(500, marks=pytest.mark.long_run)])
 def test_W1_C2_groups_that_tick_at_the_same_time_are_each_as_if_they_were_alone(
     workbench: Workbench, batches: int
 ) -> None:

@@ -31,12 +31,13 @@ MUST_FAIL = sorted((HERE / "must_fail").glob("*.slt"))
 TEMPLATE = ROOT / "platform" / "tidegate" / "cli" / "template" / "tests"
 FILES = sorted({*HERE.rglob("*.slt"), *TEMPLATE.glob("*.slt")} - set(MUST_FAIL))
 
-#: C7 is what Spark's expressions mean, and of joins one file is played on Spark; to Sail a TIMESTAMPTZ has
-#: no zone, and there are no sinks into Iceberg.
+#: C7 is what Spark's expressions mean; to Sail a TIMESTAMPTZ has no zone, and there are no sinks into Iceberg. The
+#: longest of them are of `make property`.
 ON_SPARK = {
     *("A1_adds_up", "C7_exact", "D1_derivation", "D2_joins", "D2_time_zones", "types"),
     *("sinks", "rfc_watermark_filter"),
 }
+LONG = {"D1_derivation", "D2_joins", "sinks"}
 
 Play = Callable[..., FileReport]
 
@@ -68,7 +69,15 @@ def test_file(path: Path, play: Play) -> None:
     all_pass(path, play)
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.stem in ON_SPARK], ids=named)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.long_run if path.stem in LONG else ())
+        for path in FILES
+        if path.stem in ON_SPARK
+    ],
+    ids=named,
+)
 def test_file_on_spark(path: Path, play: Play) -> None:
     all_pass(path, play)
 

@@ -56,7 +56,7 @@ def state(session: Session, name: str) -> list:
     return session.tables.rows(state_identifier(session.identifier(name))).collect()
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_T1_T2_the_documentations_deposits(workbench: Workbench) -> None:
     """5 days: changes of expired rows are ignored, counted and kept as late, and the table loses them."""
     session = workbench.session()

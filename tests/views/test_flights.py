@@ -89,9 +89,10 @@ def test_W4_A1_january_in_batches(workbench: Workbench) -> None:
     adds_up(session)
 
 
+@pytest.mark.long_run
 def test_B3_property_a_delay_of_15_minutes_and_an_amendment(workbench: Workbench) -> None:
-    """Of a year with 19.2 % late (`make property`; January in CI), every closed hour counts all rows in the end, and
-    only hit hours have a second revision."""
+    """Of a year with 19.2 % late (of January alone, where it is not thorough), every closed hour counts all rows in the
+    end, and only hit hours have a second revision."""
     month = None if THOROUGH else 1
     expected = year(month, timedelta(minutes=15))
     share = sum(expected.late.values()) / expected.rows

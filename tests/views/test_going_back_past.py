@@ -80,7 +80,7 @@ def left(workbench: Workbench, old: str = COUNT, new: str = SUM) -> Session:
     return session
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_E5_who_goes_back_keeps_what_can_not_be_computed_again(workbench: Workbench) -> None:
     session = left(workbench)
     assert len(rows(session)) == 13

@@ -209,7 +209,7 @@ def of_result(result: Sequence[Any], count: int) -> dict[int, dict[tuple, tuple]
 
 #: `make property` asks for all families; what they have in common is asked of some, and without a JVM of random ones
 #: (`property/test_property_over.py`).
-_RELEASED = {"rows", "range", "session", "several_keys"}
+_RELEASED = {"range", "several_keys"}
 _OPEN = {"from_the_beginning", "range"}
 
 

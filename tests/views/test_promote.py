@@ -106,7 +106,7 @@ def all_rows(session: Session) -> dict[str, list[tuple[Any, ...]]]:
     return {view: rows(session, view) for view in FOUR}
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_X3_E5_what_a_branch_has_computed_is_taken_and_continued(
     opened: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:

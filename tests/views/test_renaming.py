@@ -138,7 +138,7 @@ def test_R2_a_rename_that_is_killed_anywhere_is_completed(new_workbench: Any) ->
         number += 1
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_E2_a_later_view_of_the_old_name_has_files_of_its_own(workbench: Workbench, begun: Session) -> None:
     session = opened(workbench, "new RENAMED FROM old")
     session.run()
@@ -257,7 +257,7 @@ FROM TUMBLE({of}, window_end, INTERVAL '2 hours') GROUP BY window_end EMIT ON WI
 PLAIN = "CREATE MATERIALIZED VIEW plain AS SELECT {of}.window_end, {of}.x FROM {of} EMIT ON WINDOW CLOSE;"
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_E1_what_reads_a_renamed_view_is_not_computed_again(workbench: Workbench) -> None:
     def readers(of: str) -> dict[str, str]:
         return {"daily": READER.format(of=of), "plain": PLAIN.format(of=of)}

@@ -80,7 +80,7 @@ def hour(day: int, ends: int, *values: object) -> tuple[Any, ...]:
     return (datetime(2026, 1, day, ends), *values)
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_E5_results_whose_rows_are_gone_stay_and_the_boundary_is_shown(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from sqlglot.tokens import Token, TokenType
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.frame_syntax import FrameGenerator, FrameParser
 from tidegate.sql.dialect.system_names import joined
-from tidegate.sql.dialect.text import Span, Text, last_open, token_span
+from tidegate.sql.dialect.text import Span, Text, last_open, token_span, without_places
 from tidegate.sql.dialect.types import ABSENT, from_datatype
 
 # sqlglot's token types are a closed list; this member belongs to a dialect that is not ours, and is neither a
@@ -301,14 +301,14 @@ class SparkText(Spark):
     Generator = SparkTextGenerator
 
 
-_TIDEGATE = Tidegate()
+TIDEGATE = Tidegate()
 _SPARK_TEXT = SparkText()
 
 
 def tokenize(text: Text) -> list[Token]:
     """The tokens of a whole file. Raises TG101."""
     try:
-        return list(joined(_TIDEGATE.tokenize(text.sql)))
+        return list(joined(TIDEGATE.tokenize(text.sql)))
     except TokenError as problem:
         raise _unreadable(text, problem) from None
 
@@ -335,14 +335,15 @@ def to_spark(node: exp.Expr, names: Mapping[str, str] | None = None) -> str:
     )
     assert isinstance(generator, SparkTextGenerator)
     generator.names = names
-    return generator.generate(node)
+    return generator.generate(without_places(node), copy=False)
 
 
 def to_text(node: exp.Expr) -> str:
     """The expression or query as a user would write it."""
-    return node.sql(
-        dialect=_TIDEGATE, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.IGNORE
+    generator = TIDEGATE.generator(
+        normalize_functions=False, comments=False, unsupported_level=ErrorLevel.IGNORE
     )
+    return generator.generate(without_places(node), copy=False)
 
 
 def _unreadable(text: Text, problem: TokenError) -> Exception:
@@ -367,6 +368,6 @@ def _unreadable(text: Text, problem: TokenError) -> Exception:
 
 def _tokens_before(sql: str, end: int) -> list[Token]:
     try:
-        return list(_TIDEGATE.tokenize(sql[:end]))
+        return list(TIDEGATE.tokenize(sql[:end]))
     except TokenError:
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from sqlglot import exp
+from sqlglot.generator import Generator
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 
@@ -58,6 +59,13 @@ class FrameGenerator(SparkGenerator):
         if expression.text("kind") == SESSION:
             return f"{SESSION} WITH GAP {self.sql(expression, 'start')}"
         return super().windowspec_sql(expression)
+
+    def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+        kind = expression.to
+        if kind.args.get("nested") or kind.this is exp.DType.JSON or isinstance(expression.this, exp.Literal):
+            return super().cast_sql(expression, safe_prefix)
+        # What Spark's generator has of its own is for those above. To see that, it parses the word json each time.
+        return Generator.cast_sql(self, expression, safe_prefix)
 
 
 def refuse_frames(text: Text, node: exp.Expr) -> None:

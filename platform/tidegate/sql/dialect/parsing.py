@@ -13,7 +13,7 @@ from sqlglot.tokens import Token, TokenType
 
 from tidegate.errors import did_you_mean
 from tidegate.sql.dialect.codes import error, unsupported
-from tidegate.sql.dialect.dialect import Later, NotUnderstood, Tidegate, TidegateParser
+from tidegate.sql.dialect.dialect import TIDEGATE, Later, NotUnderstood, TidegateParser
 from tidegate.sql.dialect.roundtrip import check_round_trip
 from tidegate.sql.dialect.text import Text, token_span
 from tidegate.sql.dialect.types import ABSENT, NAMES
@@ -41,7 +41,6 @@ _ENDS = (
     *(TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.STAR),
     *(TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END, TokenType.NULL, TokenType.TRUE, TokenType.FALSE),
 )
-_TIDEGATE = Tidegate()
 
 
 def is_interpreted() -> bool:
@@ -63,7 +62,7 @@ def parse_query(text: Text, span: list[Token]) -> exp.Expr:
 
 
 def _parse(text: Text, span: list[Token], rule: Callable[[Any], exp.Expr | None]) -> exp.Expr:
-    parser = TidegateParser(error_level=ErrorLevel.IMMEDIATE, dialect=_TIDEGATE)
+    parser = TidegateParser(error_level=ErrorLevel.IMMEDIATE, dialect=TIDEGATE)
     try:
         nodes = parser._parse(rule, span, text.sql)
     except Later as problem:

@@ -12,6 +12,7 @@ from tidegate.sql.dialect.attempts import ATTEMPT, attempt, only_if
 from tidegate.sql.dialect.clock_literals import OF_TEXTS
 from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.infer import Lookup, infer
+from tidegate.sql.dialect.text import without_places
 from tidegate.sql.dialect.types import BIGINT, INTEGERS, STRING
 from tidegate.sql.dialect.undated import READING, WITHOUT_DATE, date_operands, dated
 
@@ -52,7 +53,7 @@ def safe_sql(node: exp.Expr, lookup: Lookup) -> str:
 def safe(node: exp.Expr, lookup: Lookup) -> exp.Expr:
     """A copy of the expression without what can throw or wrap around."""
     if isinstance(node, exp.Literal | exp.Identifier | exp.Column | exp.DataType | exp.Interval):
-        return node.copy()
+        return without_places(node)
     total = _total(node, lookup)
     if total is not None:
         return total
@@ -71,12 +72,7 @@ def safe(node: exp.Expr, lookup: Lookup) -> exp.Expr:
     def inside(part: exp.Expr) -> exp.Expr:
         return safe(part, lookup)
 
-    copy = node.copy()
-    for key, value in node.args.items():
-        if isinstance(value, exp.Expr):
-            copy.set(key, safe(value, lookup))
-        elif isinstance(value, list):
-            copy.set(key, [safe(v, lookup) if isinstance(v, exp.Expr) else v for v in value])
+    copy = without_places(node, inside)
     if isinstance(copy, exp.Cast):
         cast = exp.TryCast(this=copy.this, to=copy.args["to"], safe=True)
         return dated(cast, node, lookup, inside)
@@ -144,7 +140,7 @@ def _absolute(node: exp.Expr, lookup: Lookup) -> exp.Expr | None:
     text = _cast(value, "STRING")
     below = exp.Anonymous(this="substr", expressions=[text, exp.Literal.number(2)])
     above = exp.Anonymous(this="concat", expressions=[exp.Literal.string("-"), text.copy()])
-    kind = exp.DataType.build("DECIMAL({},{})".format(*type_.params), dialect="spark")
+    kind = _type("DECIMAL({},{})".format(*type_.params)).copy()
     cases = [
         exp.If(
             this=exp.LT(this=exp.Paren(this=value.copy()), expression=zero),
@@ -194,7 +190,7 @@ def _total(node: exp.Expr, lookup: Lookup) -> exp.Expr | None:
         if is_average:
             mean = exp.Div(this=_cast(total, "DOUBLE"), expression=called("count", value.copy()))
             return exp.Paren(this=mean)
-        return exp.TryCast(this=total, to=exp.DataType.build("BIGINT"), safe=True) if wide else total
+        return exp.TryCast(this=total, to=_type("BIGINT").copy(), safe=True) if wide else total
     if type_.name == "decimal" and type_.params and type_.params[0] > _ROOMY:
         zero = _cast(exp.Literal.number(0), f"DECIMAL({type_.params[0]},{type_.params[1]})")
         sides = []

@@ -95,7 +95,7 @@ def check_round_trip(
             if have[word] < 0 and not _may_vanish(token, word):
                 raise error("TG105", f'"{token.text}" is not understood here', text.at(token_span(token)))
     try:
-        parser = dialect.TidegateParser(error_level=ErrorLevel.IMMEDIATE, dialect=dialect.Tidegate())
+        parser = dialect.TidegateParser(error_level=ErrorLevel.IMMEDIATE, dialect=dialect.TIDEGATE)
         same = parser._parse(rule, again, written) == [node]
     except ParseError:
         same = False

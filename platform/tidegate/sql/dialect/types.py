@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from sqlglot import exp
 
@@ -142,6 +142,7 @@ def _display(type_: SparkType) -> str:
 
 
 @cache
+@lru_cache(1024)
 def parse_ddl(ddl: str) -> SparkType:
     """Spark DDL, as `str(SparkType)` writes it and as Spark's `simpleString` does, back to a `SparkType`.
     Raises ValueError for text that is not such a type."""

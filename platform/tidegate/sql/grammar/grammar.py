@@ -7,6 +7,7 @@ which must understand all of each.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
@@ -215,11 +216,17 @@ def _take_emit(cursor: Cursor) -> Span | None:
 def _looks_like_emit(tokens: list[Token], i: int) -> bool:
     """Whether a misspelt EMIT ON WINDOW CLOSE starts here: a word like EMIT, and one of the other words after
     it."""
-    if not is_word(tokens[i]) or did_you_mean(tokens[i].text, ["EMIT"]) is None:
+    if not is_word(tokens[i]) or not _is_like(tokens[i].text, "EMIT"):
         return False
     following = [t.text.upper() for t in tokens[i + 1 : i + 4] if is_word(t)]
-    close = sum(any(did_you_mean(f, [w]) for f in following) for w in EMIT_WORDS[1:])
+    close = sum(any(_is_like(f, w) for f in following) for w in EMIT_WORDS[1:])
     return close >= 2 or (tokens[i].text.upper() == "EMIT" and following[:1] == ["ON"])
+
+
+@lru_cache(4096)
+def _is_like(word: str, wanted: str) -> bool:
+    """Every word of every view is asked about, and most of them are the same in all."""
+    return did_you_mean(word, [wanted]) is not None
 
 
 def _refuse_emit(cursor: Cursor) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -229,6 +230,7 @@ def relation_name(text: Text, item: exp.Expr, clause: str) -> Name:
     return Name(parts[0].name, node_span(parts[0]))
 
 
+@lru_cache(1024)
 def quoted(name: str) -> str:
     """A name in backticks."""
     return to_spark(exp.to_identifier(name, quoted=True))

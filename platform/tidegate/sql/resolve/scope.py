@@ -95,6 +95,9 @@ class ColumnScope:
     def resolve(self, node: exp.Expr) -> exp.Expr:
         """A copy of the expression with every column under its own name, without the relation's. Raises TG202
         for a column or field that is not there, TG207 and TG208 for types, TG209 for functions."""
+        if isinstance(node, exp.Column):
+            # Most are one: nothing else of what follows can be in it.
+            return self._column(node)
         copy = node.copy()
         # The root may be replaced itself, so it needs a parent.
         root = exp.Paren(this=copy)
@@ -317,6 +320,8 @@ def aggregates(node: exp.Expr) -> list[exp.Expr]:
 
 def require_scalar(text: Text, node: exp.Expr, where: str) -> None:
     """TG210 for aggregates, windows, generators and subqueries in a place for a value of one row."""
+    if isinstance(node, exp.Column):
+        return
     for found in aggregates(node):
         raise error(
             "TG210", f"{found.name} is an aggregate: it is not allowed {where}", name_location(text, found)

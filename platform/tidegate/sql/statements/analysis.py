@@ -97,7 +97,7 @@ def load_catalog(
     broken -= {name.casefold() for name in catalog.names()}
     _alter_columns(read, catalog, problems)
     for text, view in _in_order(read, problems):
-        if not broken.isdisjoint(named(view.query)):
+        if broken and not broken.isdisjoint(named(view.query)):
             broken.add(view.name.text.casefold())
             continue
         with _taken_down(problems, read, text, view.name) as first:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from sqlglot import exp
 
 from tidegate.errors import Location
 from tidegate.sql.dialect.codes import error, unsupported
-from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.functions import kind_of
 from tidegate.sql.dialect.inner_names import LOST
 from tidegate.sql.dialect.query import called, own, quoted_column, select_from, subquery
@@ -84,10 +84,12 @@ class Grouping:
         total can be too large."""
         scope, source, names = self.with_keys(source, scope)
         selected = [called(safe(with_names(i.node, names), scope.lookup), i.name.text) for i in items]
-        if counted and (
-            lost := [t for i in items for t in lost_totals(with_names(i.node, names), scope.lookup)]
-        ):
-            selected.append(called(own(" OR ".join(f"({to_spark(t)})" for t in lost)), LOST))
+        lost: list[exp.Expr] = []
+        if counted:
+            nodes = [with_names(i.node, names) for i in items]
+            lost = [exp.Paren(this=t) for node in nodes for t in lost_totals(node, scope.lookup)]
+        if lost:
+            selected.append(called(reduce(lambda a, b: exp.Or(this=a, expression=b), lost), LOST))
         having = None
         if self.having is not None:
             having = exp.Having(this=safe(with_names(self.having, names), scope.lookup))
@@ -115,8 +117,7 @@ class Grouping:
             keys.append(exp.Anonymous(this=word, expressions=[with_names(k, names).copy() for k in inside]))
         if not keys and self.keys:
             keys = [own("1 = 1")]
-        each = {to_spark(k): k for k in keys}
-        return exp.Group(expressions=[*each.values()]) if each else None
+        return exp.Group(expressions=[*dict.fromkeys(keys)]) if keys else None
 
     def _check(self, node: exp.Expr) -> None:
         """TG211 unless every column stands in an aggregate or is part of a group key."""
@@ -192,6 +193,8 @@ def warn_of_text(call: exp.Expr, scope: ColumnScope, where: Location) -> None:
 
 def check_aggregates(text: Text, node: exp.Expr, scope: ColumnScope) -> None:
     """TG210 for aggregates in aggregates; TG106 for what a group can't hold."""
+    if isinstance(node, exp.Column):
+        return
     for window in node.find_all(exp.Window):
         raise unsupported(
             "OVER beside aggregates", text.at(node_span(window)), "OVER around a subquery that groups"

@@ -59,12 +59,15 @@ class Selected:
         item = next(i for i in self.items if i.name.text == name)
         return item.node.unnest().name if is_bound(item.node) else None
 
-    def flow(self) -> Flow:
-        """Its result as input of another query."""
+    def flow(self, read: bool = True) -> Flow:
+        """Its result as input of another query. `read`: whether there is one; without, the rows of groups are not those
+        of the result, for which nothing asks."""
         columns = tuple(i.column for i in self.items)
         if self.grouping is not None:
-            grouped = subquery(self.grouping.query(self.source.rows, self.scope, self.items))
-            found = replace(self.source, columns=columns, rows=grouped, hidden=(), relation=None, window=None)
+            rows = self.source.rows
+            if read:
+                rows = subquery(self.grouping.query(rows, self.scope, self.items))
+            found = replace(self.source, columns=columns, rows=rows, hidden=(), relation=None, window=None)
             title = "group" if self.grouping.keys else "aggregate"
         else:
             items = [*(safe_item(i, self.scope) for i in self.items), *map(quoted_column, self.source.hidden)]

@@ -59,7 +59,7 @@ def analyse_view(text: Text, syntax: CreateViewSyntax, catalog: Catalog) -> View
         ctes = with_ctes(reader, query, ctes)
         query = query.this
     selected = read_select(reader, query, ctes) if isinstance(query, exp.Select) else None
-    flow = selected.flow() if selected is not None else read_query(reader, query, ctes)
+    flow = selected.flow(read=False) if selected is not None else read_query(reader, query, ctes)
     closing = _closing(flow, selected)
     if closing is None and syntax.emit is not None:
         raise _no_watermark(text, syntax, flow, selected)
