@@ -135,7 +135,7 @@ def test_E2_steps_that_the_gate_has_missed_are_followed_by_what_they_come_to(wor
     gate = gate_of(session).name
     assert shown(session, f'SELECT a, c FROM "{gate}$raw" ORDER BY offset') == [(None, 2), (4, 3)]
     log = session.tables.open(session.identifier(gate))
-    assert len(steps(log.property(CHANGES))) == 1
+    assert len(steps(log.property(CHANGES))) == 3
     known = gate_columns(log.property(GATE))
     assert known is not None
     assert known.number == 3
