@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.evolve.test_apply import shown
-from tests.evolve.test_gates import COUNT, TABLE, VIEW, effects, gate_of, insert, opened
+from tests.evolve.test_gates import COUNT, TABLE, VIEW, effects, first_release, gate_of, insert, opened
 from tests.inprocess.session import session_on
 from tidegate.errors import TidegateError
 from tidegate.project import Project
@@ -99,6 +99,44 @@ def test_E1_R4_another_call_in_the_view_is_another_gate_and_asks_for_apply(workb
     session.run(fail_fast=False)
     query = f'SELECT b, a FROM "{first}$raw" ORDER BY offset'
     assert shown(session, query) == [(1, None), (3, None), (5, None), (7, 9)]
+
+
+def test_E8_a_gate_of_the_first_release_is_made_again_under_its_name_of_now(workbench: Workbench) -> None:
+    """A name with the columns in it would be another one with other columns, and everything would be judged again."""
+    workbench.assets(t=TABLE.format("a INT"), v=COUNT)
+    with first_release():
+        session = workbench.session()
+        insert(session, "(1, '2026-01-01 12:00:00')", "(3, '2026-01-01 12:04:00')")
+        session.run()
+    session = workbench.session()
+    before, session.confirm = gate_of(session).name, lambda text: True
+    session.execute("DROP MATERIALIZED VIEW v")
+    with pytest.raises(
+        TidegateError, match=r"(?s)TG506.*another name than this session knows.*open a new session"
+    ):
+        session.run()
+    session = opened(workbench, "b INT RENAMED FROM a")
+    assert gate_of(session).name != before
+    session.run()
+    assert shown(session, "SELECT n FROM v") == [(1,)]
+    session = opened(workbench, "b INT, c INT")
+    insert(session, "(5, 6, '2026-01-01 12:09:00')")
+    session.run()
+    query = f'SELECT b, c FROM "{gate_of(session).name}$raw" ORDER BY offset'
+    assert shown(session, query) == [(1, None), (3, None), (5, 6)]
+
+
+def test_E2_the_struct_whose_field_a_gate_reads_is_not_replaced_behind_its_back(workbench: Workbench) -> None:
+    view = COUNT.replace("WATERMARK(t,", "WATERMARK((SELECT addr.city AS city, ts FROM t),")
+    session = opened(workbench, "addr STRUCT<city VARCHAR>", view)
+    insert(session, "(named_struct('city', 'oslo'), '2026-01-01 12:00:00')")
+    session.run()
+    session = opened(
+        workbench, "home STRUCT<city VARCHAR> RENAMED FROM addr, addr STRUCT<city VARCHAR>", view
+    )
+    assert effects(session)["t"] == "refused"
+    with pytest.raises(TidegateError, match=r'(?s)TG506.*reads such a column.*"addr" is renamed to "home"'):
+        session.run()
 
 
 def test_E2_E7_a_live_driver_whose_source_is_changed_by_another_reads_no_other_column(

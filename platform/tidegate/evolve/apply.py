@@ -100,10 +100,14 @@ def _of_gate(context: Context, gate: Relation, is_stored: bool) -> dict[str, str
     if below.name in context.foreign:
         require_lent(context, below, context.stored(below.name))
     require_same(below, said)
-    if not is_stored and gate.made_of is None and context.stored(first_name(gate)) is not None:
+    # (One of the first release that was dropped is made by its name of now, under which it follows.)
+    is_dropped = gate.name in context.catalog.gate_names.values()
+    if not is_stored and (
+        is_dropped or (gate.made_of is None and context.stored(first_name(gate)) is not None)
+    ):
         raise TidegateError(
             "TG506",
-            f'the log of "{gate.definition}" has another name than this session knows ("{first_name(gate)}")',
+            f'the log of "{gate.definition}" has another name than this session knows',
             hint="open a new session, or start the process again",
             location=gate.location,
         )
