@@ -33,6 +33,7 @@ from tidegate.errors import TidegateError
 from tidegate.evolve import planning
 from tidegate.maintenance import erase_reach
 from tidegate.project import Project
+from tidegate.runtime.stored_gates import with_gate_names
 from tidegate.project.storage import Storage
 from tidegate.runtime.runner import Runner
 from tidegate.session.session import Session
@@ -144,7 +145,8 @@ class World:
 
     def open(self) -> Session:
         """A session, as a new process opens it."""
-        project = Project.load(self.root)
+        # (As a context has it, which keeps the storage then.)
+        project = with_gate_names(Project.load(self.root))
         storage = Storage(self.root, project.env.warehouse, owner=project.owner)
         project.__dict__["storage"] = SimulatedStorage(**vars(storage), files=self.files)
         spark = new_spark()
