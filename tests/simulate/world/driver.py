@@ -33,9 +33,9 @@ from tidegate.errors import TidegateError
 from tidegate.evolve import planning
 from tidegate.maintenance import erase_reach
 from tidegate.project import Project
-from tidegate.runtime.stored_gates import with_gate_names
 from tidegate.project.storage import Storage
 from tidegate.runtime.runner import Runner
+from tidegate.runtime.stored_gates import with_gate_names
 from tidegate.session.session import Session
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.store.metadata import CommittedTable, _state
