@@ -3,6 +3,8 @@ source's, by Iceberg's ids, and judges nothing again."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -16,11 +18,15 @@ from tests.evolve.test_apply import shown
 from tests.evolve.test_random_changes import EDIT, Oracle
 from tests.inprocess.failpoints import Failpoints, Killed
 from tidegate.errors import TidegateError
+from tidegate.evolve import apply
 from tidegate.evolve.planning import planned
 from tidegate.plan.columns.changes import CHANGES, steps
 from tidegate.plan.columns.gates import GATE, gate_columns
+from tidegate.runtime import stored_gates
+from tidegate.session.apply import apply as apply_plan
 from tidegate.session.session import Session
 from tidegate.sql.catalog.objects import Relation
+from tidegate.sql.resolve.gate_names import first_name
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -135,7 +141,7 @@ def test_E2_steps_that_the_gate_has_missed_are_followed_by_what_they_come_to(wor
     gate = gate_of(session).name
     assert shown(session, f'SELECT a, c FROM "{gate}$raw" ORDER BY offset') == [(None, 2), (4, 3)]
     log = session.tables.open(session.identifier(gate))
-    assert len(steps(log.property(CHANGES))) == 1
+    assert len(steps(log.property(CHANGES))) == 3
     known = gate_columns(log.property(GATE))
     assert known is not None
     assert known.number == 3
@@ -255,10 +261,8 @@ def test_E3_E5_a_view_that_reads_a_changed_column_continues_with_the_columns_of_
     insert(session, "(5, 6, 100, '2026-01-01 12:04:00')", "(7, 8, 200, '2026-01-01 12:09:00')")
     session.run(fail_fast=False)
     assert shown(session, "SELECT total FROM v ORDER BY window_end") == [(1,), (3,), (5,)]
-    from tidegate.session.apply import apply
-
     session.confirm = lambda text: True
-    apply(session)
+    apply_plan(session)
     assert shown(session, "SELECT total FROM v ORDER BY window_end") == [(None,), (None,), (100,)]
     assert set(effects(session).values()) == {"unchanged"}
 
@@ -309,14 +313,8 @@ def test_E1_a_gate_over_named_columns_does_not_see_the_others_change(workbench: 
 
 def test_E8_a_gate_of_the_first_release_keeps_its_name_and_its_columns(workbench: Workbench) -> None:
     """It was called by its columns, and its log says nothing of them."""
-    from tidegate.evolve import apply
-    from tidegate.runtime import stored_gates
-    from tidegate.sql.resolve.gate_names import first_name
-
     workbench.assets(t=TABLE.format("a INT, c INT"), v=COUNT)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(stored_gates, "gate_names", _as_the_first_release)
-        patched.setattr(apply, "_of_gate", lambda *_: {})
+    with first_release():
         session = workbench.session()
         insert(session, "(1, 2, '2026-01-01 12:00:00')")
         session.run()
@@ -336,8 +334,15 @@ def test_E8_a_gate_of_the_first_release_keeps_its_name_and_its_columns(workbench
     assert gate_of(session).name == gate.name
 
 
-def _as_the_first_release(storage: Any, catalog: Any) -> dict[str, str]:
-    from tidegate.sql.resolve.gate_names import first_name
+@contextmanager
+def first_release() -> Iterator[None]:
+    """What is opened meanwhile makes gates as the first release did."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(stored_gates, "gate_names", _first_names)
+        patched.setattr(apply, "_of_gate", lambda *_: {})
+        yield
 
+
+def _first_names(storage: Any, catalog: Any) -> dict[str, str]:
     gates = (o for o in catalog.order() if isinstance(o, Relation) and o.kind == "gate")
     return {gate.name: first_name(gate) for gate in gates}

@@ -10,10 +10,12 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.conftest import Workbench
+from tests.evolve import test_gates as gates
 from tests.evolve.test_apply_at import T, Waited, waiting
 from tests.views.test_version_lives import CLOSE, HOURS, inserted, opened, values
 from tests.views.test_versions import TABLE
@@ -133,6 +135,25 @@ def test_E1_live_mode_gives_a_view_that_it_writes_its_new_name(
     running.tick()
     assert (running.failed, values(new, "w"), new.stored("v")) == ([], [1, 1, 1], None)
     assert len(delivered(workbench.root)) == len(before) + 1
+
+
+def test_E2_live_mode_changes_the_log_of_a_gate_that_it_runs(
+    workbench: Workbench, live: list[Live], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows the gate by its view, and has its lease. The table without a connector is changed by `apply`."""
+    old = gates.opened(workbench, "a INT")
+    gates.insert(old, "(1, '2026-01-01 12:00:00')")
+    live.append(Live(workbench))
+    live[0].tick()
+    new = gates.opened(workbench, "b INT RENAMED FROM a, a INT")
+    gate = gates.gate_of(new).name
+    assert gates.effects(new) == {"t": "in place", gate: "in place", "v": "unchanged"}
+    ticks = SimpleNamespace(sleep=lambda seconds: live[0].tick(), monotonic=time.monotonic)
+    monkeypatch.setattr(beside_live, "time", ticks)
+    (run,) = applied(new).runs
+    assert [one.name for one in run.sources] == ["t"]
+    assert (live[0].asked, live[0].failed) == (1, [])
+    assert set(gates.effects(new).values()) == {"unchanged"}
 
 
 def test_E6_a_sink_goes_over_to_a_new_version_only_by_its_newest_definition(

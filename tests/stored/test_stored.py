@@ -16,8 +16,10 @@ from tests.stored.place import KEPT, kept_answers, place, unpack
 from tests.support.kafka import Broker
 from tidegate.iceberg.layout import is_of_view, relation_identity
 from tidegate.project import Project
+from tidegate.runtime.stored_gates import with_gate_names
 from tidegate.session.session import Session
 from tidegate.session.up_to_date import up_to_date
+from tidegate.store.gates import gates_of
 from tidegate.store.metadata import load_table
 
 if TYPE_CHECKING:
@@ -84,11 +86,13 @@ def test_E8_every_kind_goes_on_as_the_release_would_have(stored: Stored, spark: 
 
 def _is_of_todays_definitions(project: Project) -> None:
     """R4: nobody's tables are made anew by an upgrade."""
-    for relation in project.catalog().relations:
+    catalog = with_gate_names(project).catalog()
+    assert len(gates_of(catalog, catalog.views)) == 1
+    for relation in (*catalog.relations, *gates_of(catalog, catalog.views)):
         table = load_table(project.storage, relation.name)
         assert table is not None
         assert table.properties["tidegate.identity"] == relation_identity(relation), relation.name
-    for view in project.catalog().views:
+    for view in catalog.views:
         table = load_table(project.storage, view.name)
         assert table is not None
         assert is_of_view(view, table.properties), view.name

@@ -13,12 +13,13 @@ from tidegate.iceberg.table_change import TableChange
 from tidegate.ingest.definition import require_same
 from tidegate.ingest.ingest import Log
 from tidegate.plan.columns.as_seen import BEFORE, with_columns_before
-from tidegate.plan.columns.changes import CHANGES, ColumnStep, inside, with_step
-from tidegate.plan.columns.gates import GATE, GateColumns
+from tidegate.plan.columns.changes import CHANGES, inside, with_step
+from tidegate.plan.columns.gates import GATE, GateColumns, gate_columns
 from tidegate.plan.columns.taken_in import TAKEN_IN, taken_in, to_text, with_taken_in
 from tidegate.plan.events import DefinitionChanged, Event
 from tidegate.sql.catalog.objects import Relation, reads
 from tidegate.sql.resolve.gate_names import first_name
+from tidegate.views.resolve import require_lent
 
 if TYPE_CHECKING:
     from tidegate.errors import Location
@@ -57,21 +58,22 @@ def _bring_up(
     # The name as it is written today is the table's, and a gate is judged by what it was.
     log = _again(context, replace(old, name=relation.name, location=relation.location))
     identity = relation_identity(relation)
-    step = ColumnStep(log.progress.epoch + 1, relation_identity(old), identity, wanted.changes)
+    epoch = log.progress.epoch + 1
+    steps = wanted.steps(epoch, relation_identity(old), identity)
     facts = {
         "tidegate.definition": relation.definition,
         "tidegate.identity": identity,
         BEFORE: with_columns_before(log.table.properties(), old),
-        CHANGES: with_step(log.table.property(CHANGES), step),
+        CHANGES: with_step(log.table.property(CHANGES), *steps),
     }
     change = _table_change(log, relation, wanted, facts)
-    if relation.kind == "gate":
+    if (known := gate_columns(properties.get(GATE))) is not None:
         # (Columns that go and come may give the same definition, by which nobody sees that this was done.)
-        followed = {**facts, GATE: GateColumns(wanted.number, relation.columns).text}
-        change = replace(change, properties=followed, expected={GATE: properties.get(GATE)})
+        now = GateColumns(known.number + len(steps), relation.columns)
+        change = replace(change, properties={**facts, GATE: now.text}, expected={GATE: properties[GATE]})
     new = [c.column for c in wanted.changes if c.kind == "add"]
     log.change_columns(change, new, f"definition changed: {wanted.text}")
-    notify(DefinitionChanged(relation.name, step.epoch, wanted.text))
+    notify(DefinitionChanged(relation.name, epoch, wanted.text))
     return True
 
 
@@ -92,15 +94,20 @@ def _edited(context: Context, relation: Relation) -> Relation:
 
 def _of_gate(context: Context, gate: Relation, is_stored: bool) -> dict[str, str]:
     """What the log of a gate says if it is made now. Raises TG506 if the log that it reads is not of its definition
-    yet, or if the gate is stored under another name than this session knows."""
+    yet (TG516 for another environment's), or if the gate is stored under another name than this session knows."""
     below = _edited(context, gate)
     said = properties_in(context)(below.name) or {}
-    if below.name not in context.foreign:
-        require_same(below, said)
-    if not is_stored and gate.made_of is None and context.stored(first_name(gate)) is not None:
+    if below.name in context.foreign:
+        require_lent(context, below, context.stored(below.name))
+    require_same(below, said)
+    # (One of the first release that was dropped is made by its name of now, under which it follows.)
+    is_dropped = gate.name in context.catalog.gate_names.values()
+    if not is_stored and (
+        is_dropped or (gate.made_of is None and context.stored(first_name(gate)) is not None)
+    ):
         raise TidegateError(
             "TG506",
-            f'the log of "{gate.definition}" has another name than this session knows ("{first_name(gate)}")',
+            f'the log of "{gate.definition}" has another name than this session knows',
             hint="open a new session, or start the process again",
             location=gate.location,
         )

@@ -111,7 +111,7 @@ def left_by_live(
     by the definition that live mode goes by. Where it writes a log that changes, that is waited for. `run`: makes
     changes of logs that live mode only reads. Raises TG709 if it refuses the definitions, TG710 if it does not
     answer."""
-    names = [change.name for change in changes]
+    names = [name for change in changes for name in _known_as(change)]
     found = [context.catalog.find(name) for name in names]
     # (It has a view that is renamed by its former name until then.)
     names += [one.renamed_from for one in found if isinstance(one, View) and one.renamed_from is not None]
@@ -119,9 +119,7 @@ def left_by_live(
     if not live:
         return list(changes)
     logs = [one for one in changes if one.effect == "in place" and one.kind not in ("view", "sink")]
-    read = [
-        one for one in logs if _is_read_only(context, one) and any(_has(record, one.name) for record in live)
-    ]
+    read = [one for one in logs if _is_read_only(context, one) and any(_runs(record, one) for record in live)]
     with ExitStack() as held:
         # Asked before: live mode would not hear of a change whose process was killed behind it. Right before: its views
         # wait for the log then.
@@ -138,7 +136,7 @@ def left_by_live(
     own = [
         one
         for one in changes
-        if any(_has(record, one.name) for record in live) and not _is_read_only(context, one)
+        if any(_runs(record, one) for record in live) and not _is_read_only(context, one)
     ]
     for one in [one for one in own if one in logs]:
         relation = context.catalog.get(one.name)
@@ -259,6 +257,15 @@ def _content(file: Path) -> bytes | None:
         return file.read_bytes()
     except FileNotFoundError:
         return None
+
+
+def _runs(record: LiveRecord, change: PlannedChange) -> bool:
+    return any(_has(record, name) for name in _known_as(change))
+
+
+def _known_as(change: PlannedChange) -> Sequence[str]:
+    """What live mode calls it: an implicit gate by the views that it runs it for."""
+    return change.readers if change.kind == "gate" else [change.name]
 
 
 def _has(record: LiveRecord, name: str) -> bool:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidegate.iceberg.layout import relation_identity
-from tidegate.plan.columns.changes import CHANGES, ColumnChange, described, holds, steps
-from tidegate.plan.columns.gates import GATE, as_stored, gate_columns, kept_back, to_follow
+from tidegate.plan.columns.changes import CHANGES, ColumnChange, ColumnStep, described, holds
+from tidegate.plan.columns.gates import GATE, as_stored, come_to, gate_columns, kept_back, to_follow
 from tidegate.plan.columns.taken_in import TAKEN_IN, TakenIn, adopted, taken_in
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, reads
@@ -29,19 +29,23 @@ _PARTITIONS = "partitions"
 class Evolution:
     """How a log becomes one of the new definition. `changes`: of its columns, in the order in which they are made;
     `options`: other changes that are made in place, in words. `refused`: why it can't; empty where it can. `adopted`:
-    columns that are added and that the log has taken in before, by their names in the definition. `number`: of the
-    steps of the log below that an implicit gate has followed then."""
+    columns that are added and that the log has taken in before, by their names in the definition. `followed`: of an
+    implicit gate, the steps of the log below that come to these changes."""
 
     changes: tuple[ColumnChange, ...] = ()
     options: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     adopted: Mapping[str, TakenIn] = field(default_factory=dict)
-    number: int = 0
+    followed: tuple[tuple[ColumnChange, ...], ...] = ()
 
     @property
     def text(self) -> str:
         """What is changed in place, for people."""
         return "; ".join([*([described(self.changes)] if self.changes else []), *self.options])
+
+    def steps(self, epoch: int, before: str, after: str) -> list[ColumnStep]:
+        """What the log will say of it. `before`, `after`: see `ColumnStep`."""
+        return [ColumnStep(epoch, before, after, changes) for changes in self.followed or (self.changes,)]
 
 
 #: The table properties of what is stored under a name; None if nothing is.
@@ -96,7 +100,8 @@ def _of_gate_log(
         return None
     if said.get("tidegate.identity") != relation_identity(below):
         return None
-    changes, number = to_follow(known, said.get(CHANGES)), len(steps(said.get(CHANGES)))
+    left = to_follow(known, said.get(CHANGES))
+    changes = come_to(known, left)
     if not changes or (gate.made_of is not None and kept_back(gate, changes) is None):
         return None
     old = as_stored(gate, known)
@@ -104,7 +109,7 @@ def _of_gate_log(
         return old, Evolution(changes, refused=(why,))
     if relation_identity(old) != properties.get("tidegate.identity"):
         return None
-    return old, Evolution(changes, refused=tuple(_of_gate(old, gate, changes)), number=number)
+    return old, Evolution(changes, refused=tuple(_of_gate(old, gate, changes)), followed=left)
 
 
 def _as_stored(old: Relation, new: Relation) -> Relation:
@@ -276,7 +281,8 @@ def _of_gate(old: Relation, new: Relation, changes: tuple[ColumnChange, ...]) ->
         fixed["the strategy of the watermark"] = re.findall("`([^`]+)`", text)
     for change in changes:
         for what, names in fixed.items():
-            if change.kind in ("widen", "rename") and {change.column, change.to} & set(names):
+            # (A gate may find that both went and came again, while no view had it.)
+            if change.kind in ("widen", "rename", "drop") and {change.column, change.to} & set(names):
                 yield f"{change.text}, and {what} needs it as it is"
 
 
@@ -301,7 +307,7 @@ def _of_gate_over(
     """Why a gate can't follow these changes of what it reads. `is_read`: a view that reads it has results."""
     if gate.made_of is not None:
         # (It has another name by other types, so the one that those results are of may not be found.)
-        if is_read and (why := kept_back(gate, changes)) is not None:
+        if (is_read or stored(gate.name) is not None) and (why := kept_back(gate, changes)) is not None:
             yield f"{why}; a gate over {old.name} itself follows such a change"
         return
     own = [c for c in gate.columns if c.name == ROWTIME]

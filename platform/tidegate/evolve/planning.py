@@ -23,7 +23,7 @@ from tidegate.iceberg.layout import (
 )
 from tidegate.ingest.definition import options_of
 from tidegate.plan.columns.as_seen import BEFORE, as_deployed, until_then, with_columns_before
-from tidegate.plan.columns.changes import CHANGES, OPTIONS, ColumnStep, other_columns, with_step
+from tidegate.plan.columns.changes import CHANGES, OPTIONS, other_columns, with_step
 from tidegate.plan.costs import expected_seconds
 from tidegate.plan.gaps import with_cleaned
 from tidegate.plan.versions import (
@@ -121,7 +121,7 @@ class _Planning:
         if table is None or name not in self.evolutions:
             return None if table is None else table.properties
         (old, now, wanted), said = self.evolutions[name], table.properties
-        step = with_step(said.get(CHANGES), ColumnStep(0, "", "", wanted.changes))
+        step = with_step(said.get(CHANGES), *wanted.steps(0, "", ""))
         facts = {"tidegate.identity": relation_identity(now), BEFORE: with_columns_before(said, old)}
         return {**said, **facts, CHANGES: step}
 

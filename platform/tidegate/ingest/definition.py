@@ -34,10 +34,12 @@ def require_same(relation: Relation, properties: Mapping[str, str]) -> None:
     name may mean another column until then (E2)."""
     if properties.get("tidegate.identity") in (None, relation_identity(relation)):
         return
+    # (A gate is run with its views.)
+    name = "" if relation.kind == "gate" else f" {relation.name}"
     error = TidegateError(
         "TG506",
         f'the definition of "{relation.name}" has changed, and its log does not have these columns yet',
-        hint=f"tidegate run {relation.name} changes the log, and tidegate plan {relation.name} shows how",
+        hint=f"tidegate run{name} changes the log, and tidegate plan{name} shows how",
         location=relation.location,
     )
     error.curable = True

@@ -60,6 +60,15 @@ def as_stored(context: Context, view: View, stored: Mapping[str, str]) -> View |
     return as_deployed(view, stored, context.catalog, log)
 
 
+def require_gates(context: Context, view: View) -> None:
+    """TG506 if a definition that `as_stored` has found reads a gate of WATERMARK(…) that no definition in the catalog
+    has: nobody brings that up to date."""
+    for gate in view.gates:
+        if context.catalog.find(gate.name) is None:
+            what = f'the results of "{view.name}" were computed over {gate.definition}'
+            raise _other(view, f"{what}, which no definition has that this process has read")
+
+
 def stale_below(context: Context, table: StoredTable, now: Snapshot) -> str | None:
     """The view below whose present results are not those that the results in `table` were computed from. `now`: its
     newest snapshot."""

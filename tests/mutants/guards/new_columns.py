@@ -13,6 +13,7 @@ _COLUMNS = "tests/plan/test_column_changes.py"
 _REGISTRY = "tests/evolve/test_registry_evolution.py"
 _PARQUET = "tests/tasks/parquet/test_parquet_limits.py"
 _GATES = "tests/evolve/test_gates.py"
+_MISSED = "tests/evolve/test_gates_missed.py"
 _CONTINUED = "tests/evolve/test_continued.py"
 _DECLARED = f"{_FILES}::test_E2_what_was_taken_in_is_declared_as_it_is_or_not_at_all"
 _BOUNDED = f"{_FIELDS}::test_E2_only_so_many_columns_are_taken_in_and_none_that_was_dropped"
@@ -313,5 +314,34 @@ GUARDS: tuple[Guard, ...] = (
         "        require_same(self._upstream, table.properties())",
         "        pass",
         (f"{_GATES}::test_E2_E7_a_batch_that_was_planned_before_the_change_reads_no_other_column",),
+    ),
+    Guard(
+        "steps-of-a-gate-one-by-one",
+        "E2",
+        "What a gate's readers hear of several steps is every one of them, and not what they come to.",
+        "evolve/differences.py",
+        "for changes in self.followed or (self.changes,)",
+        "for changes in (self.changes,)",
+        (f"{_MISSED}::test_E2_E5_a_view_over_a_gate_that_has_missed_changes_means_the_column_of_before",),
+    ),
+    Guard(
+        "time-of-a-gate",
+        "E1",
+        "A gate does not follow where the column that it was judged by is another one.",
+        "evolve/differences.py",
+        'if change.kind in ("widen", "rename", "drop") and',
+        'if change.kind in ("widen", "rename") and',
+        (f"{_MISSED}::test_E1_the_time_of_a_gate_is_not_replaced_while_no_view_has_it",),
+    ),
+    Guard(
+        "gate-of-a-branch",
+        "E2",
+        "The log of a gate is made with the columns that the log below has, whoever's that is.",
+        "evolve/apply.py",
+        "    if below.name in context.foreign:\n"
+        "        require_lent(context, below, context.stored(below.name))\n"
+        "    require_same(below, said)\n",
+        "    said = {**said}\n",
+        (f"{_MISSED}::test_E2_a_gate_of_a_branch_follows_the_source_of_the_environment_that_it_reads",),
     ),
 )

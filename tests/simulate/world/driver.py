@@ -35,6 +35,7 @@ from tidegate.maintenance import erase_reach
 from tidegate.project import Project
 from tidegate.project.storage import Storage
 from tidegate.runtime.runner import Runner
+from tidegate.runtime.stored_gates import with_gate_names
 from tidegate.session.session import Session
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.store.metadata import CommittedTable, _state
@@ -144,7 +145,8 @@ class World:
 
     def open(self) -> Session:
         """A session, as a new process opens it."""
-        project = Project.load(self.root)
+        # (As a context has it, which keeps the storage then.)
+        project = with_gate_names(Project.load(self.root))
         storage = Storage(self.root, project.env.warehouse, owner=project.owner)
         project.__dict__["storage"] = SimulatedStorage(**vars(storage), files=self.files)
         spark = new_spark()

@@ -144,9 +144,9 @@ def steps(text: str | None) -> tuple[ColumnStep, ...]:
     )
 
 
-def with_step(text: str | None, step: ColumnStep) -> str:
-    """The property with one more step."""
-    return json.dumps([asdict(one) for one in (*steps(text), step)], ensure_ascii=False)
+def with_step(text: str | None, *new: ColumnStep) -> str:
+    """The property with one more step, or with several that are made at once."""
+    return json.dumps([asdict(one) for one in (*steps(text), *new)], ensure_ascii=False)
 
 
 def described(changes: Iterable[ColumnChange]) -> str:

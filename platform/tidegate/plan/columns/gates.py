@@ -9,7 +9,7 @@ made of some columns alone keeps them: of it, the number stays what it was when 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tidegate.plan.columns.changes import ColumnChange, described, in_all, steps
@@ -52,13 +52,18 @@ def as_stored(gate: Relation, stored: GateColumns) -> Relation:
     return gate if gate.made_of is not None else over_columns(gate, stored.columns)
 
 
-def to_follow(stored: GateColumns, below: str | None) -> tuple[ColumnChange, ...]:
-    """How the relation's columns were changed since the gate has followed; () only if it has followed all steps.
-    `below`: `CHANGES` of its log."""
-    left = steps(below)[stored.number :]
+def to_follow(stored: GateColumns, below: str | None) -> tuple[tuple[ColumnChange, ...], ...]:
+    """How the relation's columns were changed since the gate has followed, step by step. `below`: `CHANGES` of its
+    log."""
+    return tuple(step.changes for step in steps(below)[stored.number :])
+
+
+def come_to(stored: GateColumns, left: Sequence[tuple[ColumnChange, ...]]) -> tuple[ColumnChange, ...]:
+    """What the steps that are `left` to a gate come to, as one change of its table; () only if none are left. (It is
+    not how they are read one after the other: names may have been swapped.)"""
     if len(left) <= 1:
-        return left[0].changes if left else ()
-    changes = [change for step in left for change in step.changes]
+        return left[0] if left else ()
+    changes = [change for step in left for change in step]
     found = (*in_all(changes), *(change for change in changes if change.kind == "relax"))
     # (Taken back again: that is followed, too.)
     return found or (ColumnChange("reorder", ", ".join(c.name for c in stored.columns)),)

@@ -269,7 +269,8 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
         only = safe(resolved, scope.lookup)
     made = subquery(select_from([*items, *map(quoted_column, LOG_PLACE)], inner.made, only))
     read = (*query.expressions, *([condition] if condition is not None else []))
-    named = {c.name.casefold() for item in read for c in item.find_all(exp.Column)}
+    # (What stands before a dot may be a column, too.)
+    named = {part.name.casefold() for item in read for c in item.find_all(exp.Column) for part in c.parts}
     if any(item.is_star for item in query.expressions):
         named |= {c.name.casefold() for c in inner.columns} | {STAR}
     made_of = tuple(sorted({*(inner.made_of or ()), *named}))

@@ -23,7 +23,7 @@ from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.grammar.spelling import alike
 from tidegate.store.writers import is_replaced
-from tidegate.views.definition import as_stored, is_of_results, same_view
+from tidegate.views.definition import as_stored, is_of_results, require_gates, same_view
 from tidegate.views.resolve import changes_of
 from tidegate.views.versions.renaming import follow, take_over
 from tidegate.views.view_table import ViewTable
@@ -159,6 +159,8 @@ def _in_force(context: Context, view: View, stored: Mapping[str, str]) -> View |
     if is_of_results(context, view, stored):
         return None
     found = as_stored(context, view, stored)
+    if found is not None:
+        require_gates(context, found)
     if found is None or _is_of_before(context, found) or _is_decided(context, view, stored):
         return found
     # This process has read the files before the swap.
@@ -195,6 +197,7 @@ def of_results(context: Context, view: View) -> View:
     found = as_stored(context, now, properties)
     if found is None:
         return now
+    require_gates(context, found)
     if (other := other_columns(found, properties, partial(changes_of, context))) is not None:
         raise TidegateError(
             "TG506",
