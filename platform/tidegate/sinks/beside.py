@@ -33,6 +33,7 @@ class Deliveries:
         self._sink, self._leases, self._opens = sink, leases, opens
         self._asked: queue.SimpleQueue[Callable[[Event], None] | None] = queue.SimpleQueue()
         self._over = threading.Event()
+        self._context: Context | None = None
         self._error: Exception | None = None
         self._stop: Callable[[], None] = lambda: None
         self._stopped = False
@@ -68,15 +69,17 @@ class Deliveries:
     def _run(self) -> None:
         # (Of a Spark that is gone, nothing is left to close.)
         with suppress(Exception), ExitStack() as opened:
-            context: Context | None = None
             while (notify := self._asked.get()) is not None:
                 try:
-                    if context is None:
-                        context, self._stop = opened.enter_context(self._opens())
-                    if not self._stopped:
-                        with context.standing_in_for(self._leases):
-                            deliver(context, self._sink, notify)
+                    self._deliver(opened, notify)
                 except Exception as error:
                     self._error = error
                 finally:
                     self._over.set()
+
+    def _deliver(self, opened: ExitStack, notify: Callable[[Event], None]) -> None:
+        if self._context is None:
+            self._context, self._stop = opened.enter_context(self._opens())
+        if not self._stopped:
+            with self._context.standing_in_for(self._leases):
+                deliver(self._context, self._sink, notify)
