@@ -51,7 +51,9 @@ def parse(arguments: list[str] | None = None) -> tuple[list[str], Options]:
     parser.add_argument(
         "--work", type=Path, default=d.work, help="folder for data, runs and the peers' environments"
     )
-    parser.add_argument("--cases", default="", help="of the suite many, only these, with semicolons")
+    parser.add_argument(
+        "--cases", default="", help="of the suites many and change, only these, with semicolons"
+    )
     parser.add_argument("--warm", type=float, default=d.warm_s, help="seconds before the suite many measures")
     parser.add_argument("--measure", type=float, help="seconds that it measures a case (default: minutes)")
     parser.add_argument("--keep", action="store_true", help="keep the data for the next time")

@@ -38,8 +38,9 @@ from tidegate.ingest.sources.kafka import KafkaConnector
 from tidegate.ingest.stream import PlanInbox
 from tidegate.plan.events import BatchCommitted, Event, SliceCommitted
 from tidegate.session.collector import set_aside
-from tidegate.session.live import LiveGroup, SourceMember, ViewMember
+from tidegate.session.live import LiveGroup
 from tidegate.session.live_driver import WARM_TICKS
+from tidegate.session.members.member import SourceMember, ViewMember
 from tidegate.session.session import Session
 from tidegate.views import pane_slices, view_table
 

@@ -7,7 +7,7 @@ import sys
 
 from tidegate.live.load import Load
 from tidegate.live.process import cpu_seconds
-from tidegate.plan.events import TickFinished
+from tidegate.plan.events import SinkDelivered, TickFinished
 from tidegate.store.writers import GroupLoad, LongWait
 
 
@@ -96,6 +96,20 @@ def test_the_cpu_time_of_a_worker_is_divided_by_the_time_of_ticks() -> None:
     worked.now = 70.0
     worked.load(None, "words")
     assert len(worked.spent) == 3, "what a process had used before is no cost of a tick"
+
+
+def test_deliveries_beside_ticks_are_a_cost_of_their_group() -> None:
+    worked = Worked(a=2.0, b=2.0)
+    worked.load(None, "words")
+    worked.now = 10.0
+    worked.load(None, "words")
+    for group in ("a", "b"):
+        worked.load(group, TickFinished(group, 1, 0, False, 1.0, 0.0))
+    worked.load("b", SinkDelivered("out", "kafka", 5, 2.0))
+    worked.cpu[1] += 4.0
+    worked.now = 20.0
+    worked.load(None, "words")
+    assert worked.spent == [("a", 1.0), ("b", 3.0)]
 
 
 def test_cpu_time_is_that_of_the_whole_family() -> None:

@@ -310,3 +310,16 @@ def test_a_group_in_whose_work_the_common_process_dies_thrice_gets_a_process_of_
 def test_groups_that_are_to_be_alone_are_so_from_the_start() -> None:
     bench = Bench(A, B, alone=["b"])
     assert bench.alone == [False, True]
+
+
+def test_ticks_beside_a_long_delivery_do_not_say_that_the_group_is_well() -> None:
+    """The delivery may be what the common process dies of."""
+    bench = Bench(A, B)
+    beside = events.TickFinished("a", 1, 5, False, 0.5, 0.1, delivering=("out",))
+    for _ in range(3):
+        assert bench.alone[-2:] == [False, False]
+        bench.hears("a", beside)
+        bench.ticks("b")
+        bench.process_dies(a=True, b=True)
+        bench.passes(10)
+    assert bench.alone[-2:] == [True, False]

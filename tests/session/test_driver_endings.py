@@ -40,7 +40,7 @@ class Later(OneByOne):
 class Fake:
     """Stands for a group: what it does is given by the test, and what it did is kept in `did`."""
 
-    written, ticks = (), 0
+    written, is_delivering, ticks = (), False, 0
 
     def __init__(self, name: str, did: list[str], **does: Callable[[], Any]) -> None:
         self.name, self._did, self._does = name, did, does
@@ -56,7 +56,7 @@ class Fake:
     def prepare(self, notify: object) -> None:
         """Nothing is to be prepared."""
 
-    def tick(self, notify: object, waited: float = 0.0) -> bool:
+    def tick(self, notify: object, waited: float = 0.0, lends: bool = False) -> bool:
         self.ticks += 1
         return bool(self._do("ticks"))
 

@@ -19,8 +19,9 @@ from tidegate.plan.events import BatchCommitted, Event
 from tidegate.runtime.codes import is_curable
 from tidegate.runtime.context import Context
 from tidegate.runtime.lease import lease
-from tidegate.session import live as live_room
-from tidegate.session.live import LiveGroup, Retries, SinkMember
+from tidegate.session.live import LiveGroup, Retries
+from tidegate.session.members import sink_member
+from tidegate.session.members.sink_member import SinkMember
 from tidegate.session.session import Session
 from tidegate.sql import load_catalog
 from tidegate.sql.catalog.objects import Sink
@@ -148,7 +149,8 @@ def test_B2_a_sink_that_upserts_looks_for_amendments_once_in_a_while(monkeypatch
     )
     delivered: list[str] = []
     monkeypatch.setattr(
-        "tidegate.session.live.deliver", lambda session, sink, notify: delivered.append(sink.name)
+        "tidegate.session.members.sink_member.deliver",
+        lambda session, sink, notify: delivered.append(sink.name),
     )
     now = [100.0]
     members = [SinkMember(cast("Any", None), sink, lambda: now[0]) for sink in catalog.sinks]
@@ -345,7 +347,7 @@ def test_a_sink_of_what_is_new_whose_begin_fails_begins_before_it_delivers(
     workbench.json_lines("in/0.json", rows("10:00:10", "10:02:00"))
     workbench.session().run()
     workbench.assets(clicks=SOURCE + VIEWS + SINK.replace("path = 'out'", "path = 'out', snapshot = 'false'"))
-    real, tries = live_room.begin, list[str]()
+    real, tries = sink_member.begin, list[str]()
 
     def fails_once(context: Context, sink: Sink) -> None:
         tries.append(sink.name)
@@ -353,7 +355,7 @@ def test_a_sink_of_what_is_new_whose_begin_fails_begins_before_it_delivers(
             raise TidegateError("TG621", "the target does not answer")
         real(context, sink)
 
-    monkeypatch.setattr(live_room, "begin", fails_once)
+    monkeypatch.setattr(sink_member, "begin", fails_once)
     with live(workbench) as bench:
         bench.now = 50.0
         bench.tick()

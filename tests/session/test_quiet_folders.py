@@ -16,8 +16,9 @@ from tidegate.cli.commands.runs.live_worker import LiveWorker
 from tidegate.cli.commands.runs.served import Files
 from tidegate.ingest.sources import filesystem
 from tidegate.project import Project
-from tidegate.session.live import LiveGroup, SourceMember, settled
+from tidegate.session.live import LiveGroup, settled
 from tidegate.session.live_driver import LiveDriver, Opening, Pace
+from tidegate.session.members.member import SourceMember
 from tidegate.session.session import Session
 from tidegate.warm.likeness import likeness_of
 

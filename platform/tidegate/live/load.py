@@ -1,7 +1,8 @@
 """What each group of live mode costs, and which ones wait for a free thread longer than their intervals.
 
 All groups of a worker share its processes, so no counter of the operating system is one group's. The CPU time that the
-processes of a worker have used is divided among its groups by the time that their ticks took meanwhile.
+processes of a worker have used is divided among its groups by the time that their ticks, and the deliveries beside
+them, took meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tidegate.live.process import cpu_seconds
-from tidegate.plan.events import Event, TickFinished
+from tidegate.plan.events import Event, SinkDelivered, TickFinished
 from tidegate.store.writers import GroupLoad, LongWait
 
 #: Seconds of which the means are taken, how often they are told, and how often processes are asked for their CPU time.
@@ -24,7 +25,8 @@ _FEWEST = 3
 @dataclass
 class _Ticks:
     """Of one group: `ended` are its ticks of the last minutes, with the seconds of a clock at their end; `spent` the
-    CPU seconds that were found to be its own, likewise; `unpaid` the seconds of ticks since processes were asked."""
+    CPU seconds that were found to be its own, likewise; `unpaid` the seconds of ticks and deliveries since processes
+    were asked."""
 
     ended: deque[tuple[float, TickFinished]] = field(default_factory=deque)
     spent: deque[tuple[float, float]] = field(default_factory=deque)
@@ -68,6 +70,8 @@ class Load:
             ticks = self._groups.setdefault(group, _Ticks())
             ticks.ended.append((now, event))
             ticks.unpaid += event.seconds
+        if group is not None and isinstance(event, SinkDelivered):
+            self._groups.setdefault(group, _Ticks()).unpaid += event.seconds
         if now >= self._ask_at:
             self._ask_at = now + _ASKED_EVERY
             self._ask(now)

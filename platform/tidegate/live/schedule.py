@@ -176,7 +176,9 @@ def _spawned(one: Watched) -> tuple[Watched, tuple[Action, ...]]:
 
 def _heard(one: Watched, event: Event, at: float) -> Watched:
     if isinstance(event, TickFinished):
-        one = replace(one, tick=event, last_tick=at, deaths=0)
+        # What goes on beside its ticks may still be the death of the process.
+        deaths = one.deaths if event.delivering else 0
+        one = replace(one, tick=event, last_tick=at, deaths=deaths)
         return replace(one, state="running", ticking_since=at) if one.state == "starting" else one
     if isinstance(event, BatchCommitted) and one.state == "running":
         # A run that somebody else has asked for keeps the group from its ticks, and does their work.

@@ -180,7 +180,8 @@ class TickFinished(Event):
     `tick` counts from 1 in each worker; `rows` were judged in it; `backlog`: more waits, the next tick starts at once.
     `commit_seconds` is the part of `seconds` that Iceberg's commits took. `failing`: the sources, views and sinks that
     wait for another try. `waited`: seconds from when the tick was due to when a thread was free for it. `bytes`: that
-    the rows of its batches took in the memory of all tasks.
+    the rows of its batches took in the memory of all tasks. `delivering`: sinks whose delivery, beside the
+    ticks, has been under way since an earlier tick, or is the first one since they were opened.
     """
 
     group: str
@@ -192,6 +193,7 @@ class TickFinished(Event):
     failing: tuple[str, ...] = ()
     waited: float = 0.0
     bytes: int = 0
+    delivering: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.evolve.apply import open_log
-from tidegate.ingest.sources.log import LogConnector, advance
-from tidegate.ingest.stream import SourceFeed
 from tidegate.jvm.failures import one_line, refused
 from tidegate.plan.events import (
     BatchCommitted,
@@ -35,193 +32,25 @@ from tidegate.project.disk import trouble
 from tidegate.runtime.claim import Claim, claimed
 from tidegate.runtime.codes import is_curable
 from tidegate.runtime.steps import together
-from tidegate.session.run import connect, resolve, select, select_sinks
+from tidegate.session.members.member import GroupMember, Listener, SourceMember, ViewMember
+from tidegate.session.members.sink_member import SinkMember
+from tidegate.session.run import select, select_sinks
 from tidegate.session.turns import (
     Advance,
     Advanced,
     EndGroup,
     Failed,
-    Listings,
     Pass,
     Reached,
     Retries,
     TryAgain,
-    Turn,
     step,
 )
-from tidegate.sinks.deliver import begin, deliver
-from tidegate.sql.catalog.objects import Relation, View, reads
-from tidegate.sql.options.connectors import FilesystemOptions
-from tidegate.views.versions.in_force import open_current
 
 if TYPE_CHECKING:
-    from tidegate.ingest.connector import Connector
-    from tidegate.ingest.ingest import Log
     from tidegate.runtime.context import Context
-    from tidegate.sql.catalog.objects import Sink
-    from tidegate.views.view_table import ViewTable
-
-Listener = Callable[[Event], None]
-
-
-#: Seconds between two looks of a sink for amendments, where nothing else makes it look.
-_AMENDMENTS_EVERY = 30.0
-#: Seconds that a batch of a source with a backlog is to take at most.
-_LONGEST_BATCH = 5.0
-
-
-class GroupMember:
-    """A source, view or sink of a group. `upstream`: casefolded names of what it reads inside the project."""
-
-    kind = ""
-
-    def __init__(self, context: Context, item: Relation | View | Sink, upstream: Iterable[str]) -> None:
-        self.context, self.item, self.name = context, item, item.name
-        self.upstream = frozenset(name.casefold() for name in upstream)
-        self.turn = Turn(self.upstream, isinstance(self, SourceMember))
-        self.error: Exception | None = None
-        #: Inputs that it has left as they are (`Connector.problems`), as they were told last.
-        self.left: TidegateError | None = None
-
-    @property
-    def watches(self) -> bool:
-        """Whether it looks for input outside of the project now."""
-        return False
-
-    def prepare(self) -> None:
-        """What has to be right before the first row is read."""
-
-    def step(self, notify: Listener) -> tuple[bool, bool]:
-        """Advance; whether something was committed, and whether more waits."""
-        raise NotImplementedError
-
-    def problems(self) -> list[TidegateError]:
-        """What is wrong with single inputs, while all others are taken in; with a view that continues all the same."""
-        return []
-
-    def close(self) -> None:
-        """Forget what is open: the next step opens it anew."""
-
-
-class SourceMember(GroupMember):
-    """A source, or the implicit relation of a WATERMARK(…) (W14)."""
-
-    kind = "source"
-
-    def __init__(
-        self,
-        context: Context,
-        relation: Relation,
-        max_rows: int | None,
-        clock: Callable[[], float],
-        interval: float,
-    ) -> None:
-        super().__init__(context, relation, reads(relation))
-        self.relation, self._max_rows, self._clock = relation, max_rows, clock
-        self._listings = Listings(interval, clock())
-        self._open: tuple[Log, Connector, SourceFeed | None] | None = None
-
-    @property
-    def watches(self) -> bool:
-        """What a folder holds costs the same to find out whether or not something has come."""
-        in_folder = isinstance(self.relation.connector, FilesystemOptions)
-        return not self.upstream and (not in_folder or self._listings.due(self._clock()))
-
-    def step(self, notify: Listener) -> tuple[bool, bool]:
-        if self._open is None:
-            self._open = self._opened(notify)
-        log, connector, feed = self._open
-        log.progress.enumerate(connector.pending().partitions)
-        before, started = log.progress.epoch, self._clock()
-        if feed is not None:
-            more = feed.advance(notify)
-        else:
-            assert isinstance(connector, LogConnector)
-            more = advance(log, connector, notify, self.context.clock)
-        committed = log.progress.epoch != before
-        self._listings = self._listings.after(started, committed or more)
-        if committed:
-            # Other groups wait for a thread and the cores meanwhile.
-            connector.size.took(self._clock() - started, _LONGEST_BATCH)
-        return committed, more
-
-    def problems(self) -> list[TidegateError]:
-        return [] if self._open is None else self._open[1].problems()
-
-    def close(self) -> None:
-        if self._open is not None:
-            self._open[1].close()
-        self._open = None
-
-    def _opened(self, notify: Listener) -> tuple[Log, Connector, SourceFeed | None]:
-        log = open_log(self.context, self.relation, notify)
-        connector = connect(self.context, log, self._max_rows)
-        assert connector is not None  # `LiveGroup` leaves out what has none
-        if isinstance(connector, LogConnector):
-            return log, connector, None
-        folder = self.context.work_folder(self.name)
-        storage, clock = self.context.project.storage, self.context.clock
-        return log, connector, SourceFeed(storage, log, connector, folder, clock, notify)
-
-
-class ViewMember(GroupMember):
-    """A materialized view."""
-
-    kind = "view"
-
-    def __init__(self, context: Context, view: View) -> None:
-        super().__init__(context, view, view.reads)
-        self.view = view
-        self._table: ViewTable | None = None
-
-    def prepare(self) -> None:
-        resolve(self.context, self.view)
-
-    def step(self, notify: Listener) -> tuple[bool, bool]:
-        # (What it reads may have gone on with another version since, for which it is understood anew.)
-        if self._table is None or self.context.catalog.get(self.name) is not self.view:
-            self._table = open_current(self.context, self.view)
-            self.view = self._table.view
-        event = self._table.tick()
-        if event is not None:
-            notify(event)
-        return event is not None, False
-
-    def problems(self) -> list[TidegateError]:
-        undecided = self.context.undecided.get(self.name)
-        return [] if self._table is None or undecided is None else [undecided]
-
-    def close(self) -> None:
-        self._table = None
-
-
-class SinkMember(GroupMember):
-    """A sink."""
-
-    kind = "sink"
-
-    def __init__(self, context: Context, sink: Sink, clock: Callable[[], float]) -> None:
-        super().__init__(context, sink, [sink.upstream])
-        self.sink, self._clock, self._looked = sink, clock, clock()
-        self._has_begun = False
-
-    @property
-    def watches(self) -> bool:
-        """An amendment comes from another process, whether or not the view closes anything (B2)."""
-        return self.sink.connector.upserts and self._clock() - self._looked >= _AMENDMENTS_EVERY
-
-    def prepare(self) -> None:
-        # One that wants only what is new wants what comes from here on.
-        begin(self.context, self.sink)
-        self._has_begun = True
-
-    def step(self, notify: Listener) -> tuple[bool, bool]:
-        self._looked = self._clock()
-        if not self._has_begun:
-            # What had failed then; one that has not begun would deliver everything.
-            self.prepare()
-        deliver(self.context, self.sink, notify)
-        return False, False
+    from tidegate.sinks.beside import OpenBeside
+    from tidegate.sql.catalog.objects import Relation, View
 
 
 class LiveGroup:
@@ -230,7 +59,8 @@ class LiveGroup:
     `names`: sources, views and sinks, each with what it comes from (None: everything). Tables without a connector get
     their rows by INSERT, from whoever has their lease then; the group only reads them.
     `stopping`: asked between two commits; a tick ends early once it says True. `patience`: seconds to wait for leases:
-    a worker whose supervisor was killed may still be finishing its commit. `interval`: as of `Listings`.
+    a worker whose supervisor was killed may still be finishing its commit. `interval`: as of `Listings`. `beside`: for
+    deliveries, which no tick waits for then.
     """
 
     def __init__(
@@ -244,6 +74,7 @@ class LiveGroup:
         clock: Callable[[], float] | None = None,
         patience: float = 0.0,
         interval: float = 0.0,
+        beside: OpenBeside | None = None,
     ) -> None:
         self.context, self.name = context, name
         clock = clock or context.runner.elapsed
@@ -260,7 +91,8 @@ class LiveGroup:
             SourceMember(context, r, max_rows_per_batch, clock, interval) for r in fed
         ]
         members += [ViewMember(context, view) for view in views]
-        members += [SinkMember(context, sink, clock) for sink in select_sinks(context.catalog, names)]
+        sinks = select_sinks(context.catalog, names)
+        members += [SinkMember(context, sink, clock, beside) for sink in sinks]
         for member in members:
             member.turn = replace(member.turn, retries=retries or Retries())
         self.members = tuple(members)
@@ -285,6 +117,11 @@ class LiveGroup:
         """Members that wait for another try, and sources that leave inputs as they are."""
         return tuple(member.name for member in self.members if member.turn.failures or member.left)
 
+    @property
+    def is_delivering(self) -> bool:
+        """Whether something is done beside the ticks, by this group's leases."""
+        return any(member.is_under_way for member in self.members)
+
     def prepare(self, notify: Listener) -> None:
         """Let Spark check every query, and sinks begin, before the first row is read."""
         for member in self.members:
@@ -299,9 +136,9 @@ class LiveGroup:
                 member.close()
             member.turn = replace(member.turn, due=True)
 
-    def tick(self, notify: Listener, waited: float = 0.0) -> bool:
+    def tick(self, notify: Listener, waited: float = 0.0, lends: bool = False) -> bool:
         """Advance everything once; whether a backlog is left. Raises what ends the group. `waited`: so many seconds
-        after it was due."""
+        after it was due. `lends`: nothing is begun beside the ticks, since somebody waits for the leases."""
         started = self._clock()
         self.ticks += 1
         rows, size, commit_seconds = 0, 0, 0.0
@@ -321,25 +158,38 @@ class LiveGroup:
         for member in self.members:
             if self._stopping():
                 break
+            with self._isolated(member, notify):
+                if member.has_ended():
+                    # (It is due again if something has moved since it began.)
+                    self._advanced(member, member.turn.due, notify)
             member.turn, action = step(member.turn, Reached(self._clock(), member.watches, moved))
-            if not isinstance(action, Advance):
+            waits = member.is_under_way or (lends and member.is_beside)
+            if waits or not isinstance(action, Advance):
                 continue
             with self._isolated(member, notify):
                 committed, more = member.step(on_event)
+                if member.is_under_way:
+                    member.turn = replace(member.turn, due=False)
+                    continue
                 backlog = backlog or more
                 # (What has failed may have committed before: then nobody has been told.)
                 if committed or member.turn.failures:
                     moved.add(member.name.casefold())
-                member.turn, action = step(member.turn, Advanced(more))
-                if isinstance(action, Pass) and action.recovered:
-                    notify(MemberRecovered(self.name, member.name, member.kind, action.recovered))
-                    # What it still leaves as it is, is told again behind this.
-                    member.error = member.left = None
-                self._look_for_problems(member, notify)
+                self._advanced(member, more, notify)
         seconds, commits = round(self._clock() - started, 3), round(commit_seconds, 3)
         late, failing = round(waited, 3), self.failing
-        notify(TickFinished(self.name, self.ticks, rows, backlog, seconds, commits, failing, late, size))
+        trying = tuple(one.name for one in self.members if isinstance(one, SinkMember) and one.is_trying)
+        finished = TickFinished(self.name, self.ticks, rows, backlog, seconds, commits, failing, late, size)
+        notify(replace(finished, delivering=trying))
         return backlog
+
+    def _advanced(self, member: GroupMember, more: bool, notify: Listener) -> None:
+        member.turn, action = step(member.turn, Advanced(more))
+        if isinstance(action, Pass) and action.recovered:
+            notify(MemberRecovered(self.name, member.name, member.kind, action.recovered))
+            # What it still leaves as it is, is told again behind this.
+            member.error = member.left = None
+        self._look_for_problems(member, notify)
 
     def _look_for_problems(self, member: GroupMember, notify: Listener) -> None:
         """Tell of inputs that a source leaves as they are: once, and again when they are in order."""

@@ -83,7 +83,7 @@ class Pace:
 class _Hosted:
     """A group of the driver. Touched by one thread at a time. `made`: as `opening` has given it, without its leases
     until `group` is set, for which it waits until `waits`. `visits`: runs that wait for it; `visit`: the one that it is
-    lent to."""
+    lent to. `works`: whether it is at work, as far as was told."""
 
     name: str
     opening: Opening
@@ -97,6 +97,7 @@ class _Hosted:
     opened: ExitStack = field(default_factory=ExitStack)
     visits: deque[Visit] = field(default_factory=deque)
     visit: Visit | None = None
+    works: bool = False
 
 
 class _Over(Exception):
@@ -281,14 +282,16 @@ class LiveDriver:
             until = now + _LEASES_EVERY if hosted.stop.is_set() else math.inf
             self._hands.tell(Postponed(hosted.name, until, now))
             return
-        self._told.begins(hosted.name)
+        if not hosted.works:
+            self._told.begins(hosted.name)
         try:
             came = self._advance(hosted, waited)
         except Exception as error:
             self._end(hosted, error)
         else:
             # Before the next work of the group can begin; what is lent is at work until it is given back.
-            if not (isinstance(came, Postponed) and came.until == math.inf):
+            hosted.works = hosted.group is not None and hosted.group.is_delivering
+            if not (hosted.works or (isinstance(came, Postponed) and came.until == math.inf)):
                 self._told.rests(hosted.name)
             self._hands.tell(came)
 
@@ -300,7 +303,7 @@ class LiveDriver:
 
         if (group := hosted.group) is None:
             return self._begun(hosted, notify)
-        while hosted.visits and not hosted.stop.is_set():
+        while hosted.visits and not group.is_delivering and not hosted.stop.is_set():
             # Before it is lent: the run may be over at once.
             hosted.visit = hosted.visits.popleft()
             if hosted.visit.arrives(hosted.name, group):
@@ -309,13 +312,17 @@ class LiveDriver:
         stopped, backlog = hosted.stop.is_set, False
         with group.context.runner.working(hosted.name):
             if not stopped():
-                backlog = group.tick(notify, waited)
+                backlog = group.tick(notify, waited, lends=bool(hosted.visits))
             if not stopped() and hosted.caretaker is not None:
                 hosted.caretaker.between_ticks(notify)
             over = stopped() or (not backlog and self._pace.over(group))
         if over:
             raise _Over("asked to" if stopped() else "nothing waits any more")
-        return Ticked(hosted.name, backlog, self._hands.now())
+        now = self._hands.now()
+        if hosted.visits and not backlog:
+            # It is lent as soon as no sink delivers any more.
+            return Postponed(hosted.name, now + _LEASES_EVERY, now)
+        return Ticked(hosted.name, backlog, now)
 
     def _begun(self, hosted: _Hosted, notify: Callable[[Event], None]) -> Ticked | Postponed:
         """Open a group, or as much of it as goes without leases that another process has: for those it waits without a

@@ -121,14 +121,14 @@ def stored(project: Project, name: str) -> CommittedTable:
     return found
 
 
-def closed_rows(project: Project, view: str) -> dict[str, np.ndarray]:
+def closed_rows(project: Project, view: str, columns: Sequence[str] = _COLUMNS) -> dict[str, np.ndarray]:
     """What a view's table holds of closed windows, by pyiceberg."""
     from pyiceberg.table import StaticTable
 
     table = stored(project, view)
     static = StaticTable.from_metadata(table.metadata_location, project.storage.pyiceberg_properties())
-    rows = static.scan(row_filter="_open = false", selected_fields=_COLUMNS).to_arrow()
-    return {name: pc.cast(rows.column(name), "int64").to_numpy() for name in _COLUMNS}
+    rows = static.scan(row_filter="_open = false", selected_fields=tuple(columns)).to_arrow()
+    return {name: pc.cast(rows.column(name), "int64").to_numpy() for name in columns}
 
 
 def _locations(project: Project) -> dict[str, str]:

@@ -233,6 +233,15 @@ GUARDS = (
         ("tests/live/test_supervisor.py",),
     ),
     Guard(
+        "well-beside-a-delivery",
+        "R2",
+        "Ticks beside a long delivery do not say that the group is not what its process dies of.",
+        "live/schedule.py",
+        "deaths = one.deaths if event.delivering else 0",
+        "deaths = 0",
+        ("tests/live/test_supervisor.py",),
+    ),
+    Guard(
         "stopped-unopened",
         "R2",
         "A group that was told to end is not opened any more.",

@@ -26,6 +26,15 @@ GUARDS = (
         _COMMANDS,
     ),
     Guard(
+        "lent-during-a-delivery",
+        "R2",
+        "A group is not lent to a run while one of its sinks delivers beside its ticks.",
+        "session/live_driver.py",
+        "while hosted.visits and not group.is_delivering and not hosted.stop.is_set():",
+        "while hosted.visits and not hosted.stop.is_set():",
+        ("tests/session/test_deliveries_beside.py",),
+    ),
+    Guard(
         "only-reads",
         "X1",
         "A worker carries out no statement that changes something.",

@@ -10,6 +10,7 @@ that it begins to work for a group, and that this work is done, and for each gro
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tidegate.cli.commands.runs.served import OTHER_FILES, Files, Service
@@ -96,6 +97,7 @@ class LiveWorker:
         #: By group: its members, and of which files it is.
         self._members: dict[str, frozenset[str]] = {}
         self._likeness: dict[str, Likeness] = {}
+        self._numbers = itertools.count()
 
     def run(self) -> int:
         """Until it is told to end. Exit codes: 0; 1 if Spark does not start, or is gone."""
@@ -220,7 +222,18 @@ class LiveWorker:
         # Who ends when nothing waits has looked for it in the last tick.
         interval = 0.0 if self._pace.over is settled else interval
         with self._session.beside(now.project, now.catalog) as session:
-            yield LiveGroup(session, members, name, self._max_rows, stopping, interval=interval)
+            aside = None if self._pace.over is settled else partial(self._aside, name, now)
+            yield LiveGroup(session, members, name, self._max_rows, stopping, interval=interval, beside=aside)
+
+    @contextmanager
+    def _aside(self, name: str, now: _Definitions) -> Iterator[tuple[Session, Callable[[], None]]]:
+        """A session for what the group does beside its ticks."""
+        tag = f"tidegate-beside-{os.getpid()}-{next(self._numbers)}"
+        with (
+            self._session.beside(now.project, now.catalog) as session,
+            session.stoppable(f"{name} beside", tag) as stop,
+        ):
+            yield session, stop
 
     @contextmanager
     def _lends(self, session: Session, names: Collection[str], asked: Asked) -> Iterator[Hear]:

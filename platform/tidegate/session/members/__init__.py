@@ -1,0 +1,1 @@
+"""What a group of live mode consists of: sources, views and sinks."""
