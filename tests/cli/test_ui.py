@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.support.ui import gone, served, until
 
 #: In the place of `dagster dev`: a service below it that does not listen, and one in order.
 STANDS_IN = """
@@ -41,21 +39,6 @@ from tidegate.cli.child import Foreground
 command = [sys.executable, "-c", sys.argv[3], sys.argv[1]]
 sys.exit(Foreground(grace=float(sys.argv[2])).run(command, os.environ, Path.cwd()))
 """
-
-
-def until(what: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def gone(pid: int) -> bool:
-    """Whether the process has ended; one that nobody has asked for its exit code has."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
 
 
 def start(folder: Path, how: str, grace: float) -> tuple[subprocess.Popen[bytes], list[int]]:
@@ -101,40 +84,9 @@ def test_the_program_is_ended_in_order_when_the_command_is_killed(tmp_path: Path
     os.kill(pids[1], signal.SIGKILL)  # the stand-in's own is left to it, as Dagster's services are to Dagster
 
 
-def below(pid: int) -> set[int]:
-    """All processes that a process has started, and what they have."""
-    found = set()
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in map(int, (task / "children").read_text().split()):
-            found |= {child, *below(child)}
-    return found
-
-
+@pytest.mark.long_run
 @pytest.mark.slow
 def test_nothing_of_dagster_is_left_behind(shop: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "tidegate.cli.main", "ui", "--port", str(port)]
-    with (shop / "ui.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=shop, stdout=log, stderr=log)
-
-    def up() -> bool:
-        assert process.poll() is None, (shop / "ui.log").read_text()
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=5).close()
-        except OSError:
-            return False
-        return True
-
-    try:
-        until(up, 240)
-        started = below(process.pid)
-        assert len(started) >= 3  # Dagster, its web server and its daemon
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(90) == 143
-        until(lambda: all(map(gone, started)))
-        with pytest.raises(OSError, match="refused"):
-            socket.create_connection(("127.0.0.1", port), 5)
-    finally:
-        process.kill()
+    """As behind the one whose pages `tests/dagster/test_browser.py` looks at."""
+    with served(shop):
+        pass

@@ -96,12 +96,12 @@ class Browser:
         self._command("Page.navigate", url=url)
 
     def goto_until(self, url: str, text: str, seconds: float) -> None:
-        """Open a page until it shows `text`: anew twice a minute, for not all pages of Dagster refresh themselves."""
+        """Open a page until it shows `text`: anew every 15 seconds, for not all pages of Dagster refresh themselves."""
         deadline = time.monotonic() + seconds
         while True:
             self.goto(url)
             try:
-                return self.wait_for(text, 30)
+                return self.wait_for(text, 15)
             except AssertionError:
                 if time.monotonic() > deadline:
                     raise

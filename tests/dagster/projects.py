@@ -48,11 +48,12 @@ CREATE MATERIALIZED VIEW together_daily AS
 SELECT window_start, count(*) AS n FROM TUMBLE(together, at, INTERVAL '1 day') GROUP BY window_start;
 """
 
-SINKS = """\
+EXPORTED = """\
 -- For the accountants.
 CREATE SINK exported FROM orders_hourly
 WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE JSON;
-
+"""
+SINKS = f"""{EXPORTED}
 CREATE SINK large AS SELECT ordered_at, amount FROM orders WHERE amount > 1 EMIT ON WINDOW CLOSE
 WITH (connector = 'iceberg', table = 'exported.large');
 

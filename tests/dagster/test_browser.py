@@ -7,12 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import socket
-import subprocess
-import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,6 +21,7 @@ from tests.conftest import ROOT
 from tests.dagster.browser import Browser, says
 from tests.dagster.projects import write_project
 from tests.support.quick import quick
+from tests.support.ui import served
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +69,7 @@ def write_visits(root: Path) -> None:
 
 @dataclass(frozen=True)
 class Ui:
-    """A running `dagster dev`: its address, and the project that it shows."""
+    """A running `tidegate ui`: its address, and the project that it shows."""
 
     address: str
     root: Path
@@ -81,49 +77,17 @@ class Ui:
 
 @pytest.fixture
 def ui(tmp_path: Path) -> Iterator[Ui]:
-    """`dagster dev` on a small project, with the instance settings that operators are given."""
-    folder = tmp_path / "ui"
-    root = write_project(folder / "shop", "schedules:\n  - {name: often, cron: '@daily', enabled: false}\n")
+    """`tidegate ui` on a small project, with the instance settings that operators are given."""
+    root = write_project(tmp_path / "shop", "schedules:\n  - {name: often, cron: '@daily', enabled: false}\n")
     quick(root)
-    home = folder / "dagster_home"
-    home.mkdir()
     settings = yaml.safe_load((ROOT / "infra" / "dagster" / "dagster.yaml").read_text())
     # Files instead of PostgreSQL, which tests/infra/test_stack.py starts.
     del settings["storage"]
+    home = root / ".tidegate" / "dagster"
+    home.mkdir(parents=True)
     (home / "dagster.yaml").write_text(yaml.safe_dump(settings))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environ = {
-        **os.environ,
-        "DAGSTER_HOME": str(home),
-        "TIDEGATE_PROJECT": str(root),
-        "TIDEGATE_ENV": "local",
-    }
-    command = [sys.executable, "-m", "dagster", "dev", "-m", LOCATION, "-h", "127.0.0.1", "-p", str(port)]
-    log = (folder / "dagster.log").open("w")
-    process = subprocess.Popen(command, env=environ, cwd=root, stdout=log, stderr=log, start_new_session=True)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        _wait_until_up(address, process, folder / "dagster.log")
+    with served(root) as address:
         yield Ui(address, root)
-    finally:
-        # Its own session: web server, daemon, code server and runs all go with it. How it ends in order is tested in
-        # tests/cli/test_ui.py.
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _wait_until_up(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 240
-    while True:
-        try:
-            urllib.request.urlopen(f"{address}/server_info", timeout=5).close()
-            return
-        except (urllib.error.URLError, OSError):
-            assert process.poll() is None, log.read_text()[-4000:]
-            assert time.monotonic() < deadline, log.read_text()[-4000:]
-            time.sleep(0.5)
 
 
 STATES = "{ runsOrError { ... on Runs { results { status stepStats { status } } } } }"
@@ -160,9 +124,10 @@ def page(tmp_path: Path) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    """Where screenshots go: into the test's own folder, if nobody asks for them."""
-    return Path(os.environ.get("TIDEGATE_SCREENSHOTS") or tmp_path)
+def pictures() -> Path | None:
+    """Where screenshots go, if somebody asks for them."""
+    folder = os.environ.get("TIDEGATE_SCREENSHOTS")
+    return Path(folder) if folder else None
 
 
 def _row(key: str) -> str:
@@ -182,7 +147,7 @@ def _plot(page: Browser, key: str) -> None:
     )
 
 
-def _launch(ui: Ui, page: Browser, pictures: Path) -> None:
+def _launch(ui: Ui, page: Browser, pictures: Path | None) -> None:
     """A run of two assets, from the graph to its end."""
     # Source and view, but not the closed days: two clicks on the graph.
     page.goto(f"{ui.address}/locations/{LOCATION}/asset-groups/visits")
@@ -202,13 +167,13 @@ def _launch(ui: Ui, page: Browser, pictures: Path) -> None:
         300,
         "progress in the log of a run that goes on",
     )
-    _picture(page, pictures / "dagster_run.png")
+    _picture(page, pictures, "dagster_run.png")
     _away(page, ui.address, lambda runs: _ended(runs[0]), 300)
     page.wait(_says("Success", "Failure"), 60, "the end of the run")
     assert page.evaluate(_says("Success")), page.text()
 
 
-def _backfill(ui: Ui, page: Browser, pictures: Path, view: str) -> str:
+def _backfill(ui: Ui, page: Browser, pictures: Path | None, view: str) -> str:
     """Of all closed days, with their late rows; the address of its page."""
     # A sensor makes a partition of each closed day. All of them are computed anew, with their late rows.
     page.goto_until(f"{view}/closed_days?view=partitions", "Materialized (3)", 180)
@@ -223,7 +188,7 @@ def _backfill(ui: Ui, page: Browser, pictures: Path, view: str) -> str:
     page.click("Apply")
     page.wait_for("tidegate/from_late: true")
     page.wait("!document.body.innerText.includes('Custom tags:')", what="the closed dialog of tags")
-    _picture(page, pictures / "dagster_launch_backfill.png")
+    _picture(page, pictures, "dagster_launch_backfill.png")
     page.click("Launch backfill")
     page.click("View", 120)
     page.wait("/(runs|backfills)[/]/.test(location.pathname)", what="the page of the backfill")
@@ -237,7 +202,7 @@ def _backfill(ui: Ui, page: Browser, pictures: Path, view: str) -> str:
     return backfill
 
 
-def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, page: Browser, pictures: Path) -> None:
+def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, page: Browser, pictures: Path | None) -> None:
     write_visits(ui.root)
     visits, view = f"{ui.address}/assets/visits", f"{ui.address}/assets/visits_hourly"
     # A file dropped into assets/ is an asset after a reload.
@@ -253,7 +218,7 @@ def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, page: Browser, pic
     _plot(page, "watermarks over time")
     page.click("Close")
     _plot(page, "completeness")
-    _picture(page, pictures / "dagster_plot.png")
+    _picture(page, pictures, "dagster_plot.png")
 
     # paris has stopped, and both sensor and run say so; whatever the order of their words, the last one stays.
     page.goto_until(f"{visits}?view=checks", "564 rows in 2 partitions: all counts agree", 120)
@@ -261,7 +226,7 @@ def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, page: Browser, pic
     page.click("watermark_stall")
     page.wait_for("check the partition that holds it back: paris", 180)
     page.wait(_says("Failed", "Warning"))
-    _picture(page, pictures / "dagster_checks.png")
+    _picture(page, pictures, "dagster_checks.png")
     page.goto(f"{view}?view=checks")
     page.click("windowed_equals_raw")
     page.wait_for("91 closed windows up to 2026-03-04 19:30:00: all counts agree", 120)
@@ -274,12 +239,12 @@ def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, page: Browser, pic
         within="[...document.querySelectorAll('tr')].find(r => r.innerText.includes('View logs'))",
     )
     page.wait_for("Skip reason: WARNING lagging: visits")
-    _picture(page, pictures / "dagster_sensor.png")
+    _picture(page, pictures, "dagster_sensor.png")
 
     # Once as the heading of a column, once as the status, which the daemon sets within half a minute.
     page.goto(backfill)
     page.wait("document.body.innerText.split('Succeeded').length > 2", 180, "a backfill that succeeded")
-    _picture(page, pictures / "dagster_backfill.png")
+    _picture(page, pictures, "dagster_backfill.png")
 
 
 def _says(*texts: str) -> str:
@@ -287,10 +252,13 @@ def _says(*texts: str) -> str:
     return f"[...document.querySelectorAll('body *')].some(e => {says(*texts)})"
 
 
-def _picture(page: Browser, path: Path) -> None:
+def _picture(page: Browser, pictures: Path | None, name: str) -> None:
     """A screenshot of 256 colours: half the size, and nobody sees it."""
+    if pictures is None:
+        return
     from PIL import Image
 
+    path = pictures / name
     page.screenshot(path)
     with Image.open(path) as image:
         small = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)

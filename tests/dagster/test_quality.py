@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tidegate.session.session import Session
 
 OWN = """\
 asset: orders_hourly
@@ -113,11 +116,14 @@ def stretch(first: str, last: str) -> dict[str, str]:
     )
 
 
-def test_A1_each_partition_of_a_backfill_has_its_verdict(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.runner("inprocess")
+def test_A1_each_partition_of_a_backfill_has_its_verdict(
+    tmp_path: Path, opened: Callable[[Path], Session]
+) -> None:
     root = partitioned(tmp_path / "shop", "hour")
     write_orders(root, "berlin", ["13:00"], "2.json")
     write_orders(root, "paris", ["13:00"], "2.json")
-    session = session_on(root, spark)
+    session = opened(root)
     session.run(["orders_hourly"])
     # Berlin's late row is taken in: the window that was amended adds up with it (B2).
     [amended] = list(amend(session, ["orders_hourly"], from_late=True))

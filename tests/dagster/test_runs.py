@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import pytest
 
-from tests.dagster.projects import JOINED, SINKS, write_orders, write_project
+from tests.dagster.projects import EXPORTED, JOINED, SINKS, write_orders, write_project
+from tests.support.by_hand import by_hand
 from tidegate.dagster import load_definitions
 
 if TYPE_CHECKING:
@@ -61,15 +62,8 @@ def audit(root: Path, instance: dg.DagsterInstance, name: str, check: str) -> dg
 
 
 def tamper(session: Session, name: str, statement: str) -> None:
-    """Change a stored table behind tidegate's back, keeping what its newest commit says about itself."""
-    from tidegate.store import load_table
-
-    table = load_table(session.project.storage, name)
-    assert table is not None
-    kept = {k: v for k, v in table.summary.items() if k.startswith("tidegate.")}
-    for key, value in kept.items():
-        session.spark.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
-    session.spark.sql(statement.format(table=session.identifier(name)))
+    """Change a stored table behind tidegate's back."""
+    by_hand(session, statement.format(table=session.identifier(name)))
 
 
 def lines(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> list[str]:
@@ -82,9 +76,8 @@ def session_on(root: Path, spark: SparkSession) -> Session:
     return tidegate.connect(root, spark=spark)
 
 
-def test_a_run_reports_rows_watermarks_and_audits(
-    root: Path, instance: dg.DagsterInstance, spark: SparkSession
-) -> None:
+@pytest.mark.runner("inprocess")
+def test_a_run_reports_rows_watermarks_and_audits(root: Path, instance: dg.DagsterInstance) -> None:
     result = run(root, instance)
     source = facts(result, "orders")
     numbers = {
@@ -131,8 +124,6 @@ def test_a_run_reports_rows_watermarks_and_audits(
     log = lines(instance, result)
     assert any("orders: epoch" in line and "7 rows read, 7 in the log" in line for line in log)
     assert any(line.startswith("orders_hourly: slice of") for line in log)
-    # Somebody else's Spark is used, and not stopped.
-    assert spark.range(3).count() == 3
 
 
 @pytest.mark.runner("inprocess")
@@ -156,7 +147,9 @@ def test_a_view_alone_takes_in_what_the_log_holds(root: Path, instance: dg.Dagst
     assert facts(caught_up, "orders_hourly")["final result rows of this run"].value == 2
 
 
-def test_C2_sinks_deliver_in_the_run_of_what_they_deliver(root: Path, instance: dg.DagsterInstance) -> None:
+def test_C2_sinks_deliver_in_the_run_of_what_they_deliver(
+    root: Path, instance: dg.DagsterInstance, spark: SparkSession
+) -> None:
     (root / "assets" / "sinks.sql").write_text(SINKS)
     result = run(root, instance, "orders", "orders_hourly", "exported", "large", "shown")
     out = [json.loads(line) for file in (root / "out").glob("*.jsonl") for line in file.open()]
@@ -182,10 +175,17 @@ def test_C2_sinks_deliver_in_the_run_of_what_they_deliver(root: Path, instance: 
     assert any("shown: id = 0" in line and "… and 5 more" in line for line in log)
     materialized = {e.asset_key.to_user_string() for e in result.get_asset_materialization_events()}
     assert materialized == {"orders", "orders_hourly", "exported", "large", "shown"}
+    # Somebody else's Spark is used, and not stopped.
+    assert spark.range(3).count() == 3
 
+
+@pytest.mark.runner("inprocess")
+def test_C2_a_sink_alone_delivers_what_is_stored(root: Path, instance: dg.DagsterInstance) -> None:
+    (root / "assets" / "sinks.sql").write_text(EXPORTED)
+    run(root, instance, "orders", "orders_hourly", "exported")
     write_orders(root, "paris", ["13:00"], "2.json")
     write_orders(root, "berlin", ["13:00"], "2.json")
-    # A sink alone delivers what is stored: neither the source nor its view is touched.
+    # Neither the source nor its view is touched.
     alone = run(root, instance, "exported")
     assert [e.asset_key.to_user_string() for e in alone.get_asset_materialization_events()] == ["exported"]
     nothing = facts(alone, "exported")
@@ -195,11 +195,12 @@ def test_C2_sinks_deliver_in_the_run_of_what_they_deliver(root: Path, instance: 
     assert (late["delivered rows of this run"].value, late["delivered rows"].value) == (2, 3)
 
 
+@pytest.mark.runner("inprocess")
 def test_A1_a_corrupted_view_is_caught_with_its_window_and_offsets(
-    root: Path, instance: dg.DagsterInstance, spark: SparkSession
+    root: Path, instance: dg.DagsterInstance, opened: Callable[[Path], Session]
 ) -> None:
-    run(root, instance)
-    with session_on(root, spark) as session:
+    run(root, instance, "orders", "orders_hourly")
+    with opened(root) as session:
         tamper(session, "orders_hourly", "UPDATE {table} SET _rows = _rows - 1")
     evaluation = audit(root, instance, "orders_hourly", "windowed_equals_raw")
     assert not evaluation.passed
@@ -212,14 +213,15 @@ def test_A1_a_corrupted_view_is_caught_with_its_window_and_offsets(
     assert window.data["offsets"].split(", ")[-1].startswith("paris")
 
 
+@pytest.mark.runner("inprocess")
 def test_W5_a_row_that_is_in_the_log_twice_is_caught(
-    root: Path, instance: dg.DagsterInstance, spark: SparkSession
+    root: Path, instance: dg.DagsterInstance, opened: Callable[[Path], Session]
 ) -> None:
     unread = audit(root, instance, "orders", "raw_adds_up")
     assert not unread.passed
     assert "TG512" in unread.description
     run(root, instance, "orders")
-    with session_on(root, spark) as session:
+    with opened(root) as session:
         tamper(session, "orders", "INSERT INTO {table} SELECT * FROM {table} WHERE _outcome = 'late'")
     evaluation = audit(root, instance, "orders", "raw_adds_up")
     assert not evaluation.passed
@@ -270,11 +272,12 @@ def test_a_refused_query_fails_its_view_and_keeps_no_source_waiting(
     } == {"orders"}
 
 
+@pytest.mark.runner("inprocess")
 def test_D2_D3_views_over_several_inputs_run_in_order_and_are_audited(
-    root: Path, instance: dg.DagsterInstance, spark: SparkSession
+    root: Path, instance: dg.DagsterInstance, opened: Callable[[Path], Session]
 ) -> None:
     (root / "assets" / "together.sql").write_text(JOINED)
-    with session_on(root, spark) as session:
+    with opened(root) as session:
         session.execute("INSERT INTO returns VALUES ('2026-03-01 08:00:00'), ('2026-03-01 10:00:00')")
     result = run(root, instance, "orders", "together", "together_daily")
     joined = facts(result, "together")
@@ -289,7 +292,7 @@ def test_D2_D3_views_over_several_inputs_run_in_order_and_are_audited(
     found = checks(result)
     for name in ("together", "together_daily"):
         assert found[name, "windowed_equals_raw"].passed, found[name, "windowed_equals_raw"].description
-    with session_on(root, spark) as session:
+    with opened(root) as session:
         tamper(session, "together", "DELETE FROM {table} WHERE at = TIMESTAMP_NTZ '2026-03-01 08:00:00'")
     verdict = audit(root, instance, "together", "windowed_equals_raw")
     assert not verdict.passed

@@ -40,6 +40,7 @@ def test_a_script_follows_from_its_seed_and_its_edits_can_be_made_one_after_the_
     assert made == {"add", "drop", "query", "rename", "replace", "widen"}
 
 
+@pytest.mark.long_run
 @pytest.mark.spark
 def test_E2_what_an_edit_of_columns_leaves_is_right_and_the_judge_notices_what_is_not(
     kafka: Broker, tmp_path: Path, spark: SparkSession

@@ -131,9 +131,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def control(action: str, folder: Path, ports: tuple[int, int]) -> subprocess.CompletedProcess[str]:
+def control(
+    action: str, folder: Path, ports: tuple[int, int], workers: int
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(CLUSTER), action, "--port", str(ports[0]), "--ui-port", str(ports[1])]
-    command += ["--dir", str(folder), "--workers", "2", "--cores", "1", "--memory", "1g"]
+    command += ["--dir", str(folder), "--workers", str(workers), "--cores", "1", "--memory", "1g"]
     environment = os.environ | {"SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     return subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=180
@@ -141,24 +143,31 @@ def control(action: str, folder: Path, ports: tuple[int, int]) -> subprocess.Com
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+def workers(more: str) -> int:
+    """How many the cluster has."""
+    return 2 if more else 1
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, workers: int) -> Iterator[tuple[str, Path]]:
     """URL of the master of a running cluster, and its folder."""
     folder, ports = tmp_path / "cluster", (free_port(), free_port())
-    started = control("start", folder, ports)
+    services = ", ".join(["master", *(f"worker-{n + 1}" for n in range(workers))])
+    started = control("start", folder, ports, workers)
     try:
         assert started.returncode == 0, started.stderr
-        again = control("start", folder, ports)
+        again = control("start", folder, ports, workers)
         assert again.returncode == 1
-        assert "it runs already (master, worker-1, worker-2)" in again.stderr
+        assert f"it runs already ({services})" in again.stderr
         yield f"spark://127.0.0.1:{ports[0]}", folder
     finally:
-        stopped = control("stop", folder, ports)
-    assert stopped.stdout == "stopped master, worker-1, worker-2\n"
+        stopped = control("stop", folder, ports, workers)
+    assert stopped.stdout == f"stopped {services}\n"
     assert not list(folder.glob("*.pid"))
     assert (
         str(folder) not in subprocess.run(["ps", "-eo", "args", "-ww"], capture_output=True, text=True).stdout
     )
-    assert control("status", folder, ports).returncode == 1
+    assert control("status", folder, ports, workers).returncode == 1
 
 
 @pytest.mark.slow
@@ -170,6 +179,7 @@ def test_a_standalone_cluster_gives_the_same_and_needs_no_installation(
     tmp_path: Path,
     spark: SparkSession,
     more: str,
+    workers: int,
 ) -> None:
     master, folder = cluster
     topic = orders(kafka)
@@ -201,9 +211,9 @@ def test_a_standalone_cluster_gives_the_same_and_needs_no_installation(
         timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    # Both workers had an executor of this application, and both its logs are there.
+    # Each worker had an executor of this application, whose logs are there.
     executors = sorted(path.name for path in (folder / "work").glob("app-*/*") if path.is_dir())
-    assert {"0", "1"} <= set(executors)
+    assert {str(n) for n in range(workers)} <= set(executors)
 
     got = facts(Session.open(project=bench.root, env="cluster", spark=spark))
     assert len(got["readings$raw"]) == FILES * ROWS_PER_FILE

@@ -19,7 +19,7 @@ from tidegate.project import Project
 from tidegate.store.metadata import load_table
 from tidegate.store.writers import running
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long_run]
 
 SOURCE = """CREATE SOURCE {name} (id INT, k VARCHAR, amount INT, ts TIMESTAMP,
 WATERMARK FOR ts AS ts - INTERVAL '5 seconds') WITH (connector = 'filesystem', path = 'in/{name}')
@@ -32,10 +32,10 @@ VIEWS = {
 
 
 class Orders:
-    """Rows for the source, and what the oracle is told of them."""
+    """Rows for a source, and what the oracle is told of them."""
 
-    def __init__(self, root: Path) -> None:
-        self._folder, self.rows = root / "in" / "orders", list[tuple[int, str, int]]()
+    def __init__(self, root: Path, source: str = "orders") -> None:
+        self._folder, self.rows = root / "in" / source, list[tuple[int, str, int]]()
         self._folder.mkdir(parents=True)
 
     def send(self, *times: int, **more: Any) -> None:
@@ -74,9 +74,9 @@ def shell(live: Live, *statements: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def judged(live: Live) -> int:
-    """Rows of the source that are stored."""
-    table = load_table(Project.load(live.root).storage, "orders")
+def judged(live: Live, source: str = "orders") -> int:
+    """Rows of a source that are stored."""
+    table = load_table(Project.load(live.root).storage, source)
     names = ("tidegate.on_time", "tidegate.late", "tidegate.rejected")
     return 0 if table is None else sum(table.integer(name) or 0 for name in names)
 

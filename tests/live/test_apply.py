@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.live.test_alter import SOURCE, VIEWS, Orders, judged
+from tests.live.test_alter import SOURCE, VIEWS, Orders, judged, shell
 from tests.live.test_end_to_end import Live
 from tests.maintenance.backups.restoring import expected, stored
+from tests.support.commands import tidegate
 from tidegate.project import Project
 from tidegate.store.metadata import load_table
 
@@ -43,11 +42,12 @@ def _asset(
 def live(tmp_path: Path) -> Iterator[Live]:
     root = tmp_path / "project"
     (root / "in" / "other").mkdir(parents=True)
-    found = Live(
-        root,
-        asset=_asset(),
-        warehouse={"catalog": {"type": "jdbc", "uri": "jdbc:sqlite:.tidegate/warehouse/catalog.db"}},
-    )
+    warehouse = {"catalog": {"type": "jdbc", "uri": "jdbc:sqlite:.tidegate/warehouse/catalog.db"}}
+    (root / "resources").mkdir()
+    (root / "resources" / "local.yaml").write_text(json.dumps({"warehouse": warehouse}))
+    # As the shell keeps what is created in it.
+    Project.load(root).save_definition("noted", SOURCE.format(name="noted"))
+    found = Live(root, asset=_asset(), warehouse=warehouse)
     yield found
     if found.process.poll() is None:
         found.process.send_signal(signal.SIGTERM)
@@ -69,14 +69,14 @@ def delivered(live: Live) -> list[dict[str, Any]]:
 
 
 def command(live: Live, *words: str) -> tuple[int, str]:
-    whole = [sys.executable, "-m", "tidegate.cli.main", *words]
-    done = subprocess.run(whole, cwd=live.root, capture_output=True, text=True, timeout=300)
-    return done.returncode, done.stdout + done.stderr
+    code, said, problems = tidegate(live.root, *words)
+    return code, said + problems
 
 
 def test_E1_E5_a_column_that_views_name_is_changed_by_apply_while_live_mode_runs(live: Live) -> None:
-    orders = Orders(live.root)
+    orders, noted = Orders(live.root), Orders(live.root, "noted")
     orders.send(10, 50, 40, 70, amount=1)
+    noted.send(10, 20)
     live.wait(lambda: judged(live) == 4)
     live.wait(lambda: total_of(live) == 2)
 
@@ -117,12 +117,31 @@ def test_E1_E5_a_column_that_views_name_is_changed_by_apply_while_live_mode_runs
     assert sum(n * times for (_, n), times in notes.items()) == len(
         [number for number in closed if number >= 4]
     )
-    assert command(live, "plan")[0] == 0
     # Each window of one version only, as the sink says since then (E6).
     live.wait(lambda: len(delivered(live)) == sum(windows.values()))
     assert set(Counter((row["window_end"], row["k"]) for row in delivered(live)).values()) == {1}
+    code, said = command(live, "plan")
+    assert code == 0, said
 
+    _is_altered_in_the_shell(live, noted)
     # The other group has not begun again, and the process is the one that began.
-    assert [one["began"] for one in live.told("definitions_loaded")] == [["orders"]]
+    assert [one["began"] for one in live.told("definitions_loaded")] == [["orders"], ["noted"]]
     assert len({one["pid"] for one in live.told("worker_started")}) == 1
     assert {one["name"] for one in live.told("member_failed")} <= {"sums", "minutes"}
+
+
+def _is_altered_in_the_shell(live: Live, noted: Orders) -> None:
+    """A source that was created in the shell (E7)."""
+    live.wait(lambda: judged(live, "noted") == 2)
+    code, said = shell(live, "ALTER SOURCE noted ADD COLUMN note VARCHAR")
+    assert (code, "is added; rows that are judged keep their outcome; live mode continues" in said) == (
+        0,
+        True,
+    ), said
+    noted.send(30, note="new")
+    live.wait(lambda: judged(live, "noted") == 3)
+    assert stored(live.root, "noted", "id", "note", where="_outcome != 'watermark'") == {
+        (0, None): 1,
+        (1, None): 1,
+        (2, "new"): 1,
+    }

@@ -80,7 +80,8 @@ class Live:
         while not what():
             assert self.process.poll() is None, self.lines.read_text()
             assert time.monotonic() < deadline, self.lines.read_text()
-            time.sleep(0.05)
+            # (What is looked at are tables and metrics, and Spark starts meanwhile.)
+            time.sleep(0.25)
 
     def drop(self, name: str, *times: str) -> None:
         """A file of rows, renamed into place."""

@@ -1,4 +1,4 @@
-"""A hundred groups of live mode, each of a source and two views: whoever looks at them sees first what fails."""
+"""Many groups of live mode, each of a source and two views: whoever looks at them sees first what fails."""
 
 from __future__ import annotations
 
@@ -19,10 +19,16 @@ from tidegate.store.attention import document
 from tidegate.store.status import read_status
 
 
+@pytest.fixture(scope="module", params=[30, pytest.param(100, marks=pytest.mark.long_run)])
+def count(request: pytest.FixtureRequest) -> int:
+    """How many groups there are."""
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    found = make_groups(tmp_path_factory.mktemp("many"), 100, busy=3, quiet=1)
-    with live(found, 100):
+def project(tmp_path_factory: pytest.TempPathFactory, count: int) -> Iterator[Project]:
+    found = make_groups(tmp_path_factory.mktemp("many"), count, busy=3, quiet=1)
+    with live(found, count):
         yield found
 
 
@@ -49,13 +55,13 @@ def served(project: Project) -> dict[str, Any]:
     return found
 
 
-def test_all_groups_are_told_and_first_those_that_want_attention(project: Project) -> None:
+def test_all_groups_are_told_and_first_those_that_want_attention(project: Project, count: int) -> None:
     for found in (printed(project), served(project)):
         # A partition of the source has stalled, and the view fails in live mode.
         assert found["attention"] == ["g003", "g003_1"]
         sources, views = names(found, "relations"), names(found, "views")
-        assert (sources[:3], len(set(sources))) == (["g003", "g000", "g001"], 100)
-        assert (views[:3], len(set(views))) == (["g003_1", "g000_0", "g000_1"], 200)
+        assert (sources[:3], len(set(sources))) == (["g003", "g000", "g001"], count)
+        assert (views[:3], len(set(views))) == (["g003_1", "g000_0", "g000_1"], 2 * count)
 
 
 def test_what_fails_and_a_single_group_are_shown_alone(project: Project) -> None:

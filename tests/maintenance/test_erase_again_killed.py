@@ -90,7 +90,7 @@ def test_the_erasure_does_all_there_is_to_be_broken(ended: Undisturbed) -> None:
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("each", [5, pytest.param(1, marks=pytest.mark.long_run)])
+@pytest.mark.parametrize("each", [11, pytest.param(1, marks=pytest.mark.long_run)])
 def test_R2_a_recomputing_erasure_is_killed_at_every_point_and_the_next_one_ends_it(
     ended: Undisturbed, each: int
 ) -> None:

@@ -285,7 +285,8 @@ def test_E9_what_a_branch_makes_of_the_rows_meanwhile_is_dropped_too(
 
 
 @pytest.mark.medium
-def test_R2_E9_killed_at_every_point_and_resumed(filled: Workbench, tmp_path: Path) -> None:
+@pytest.mark.parametrize("each", [3, pytest.param(1, marks=pytest.mark.long_run)])
+def test_R2_E9_killed_at_every_point_and_resumed(filled: Workbench, tmp_path: Path, each: int) -> None:
     """The copies that a `kill -9` at each point would have left are where the project was: tables have its paths."""
     root, left, states = filled.root, tmp_path / "left", list[frozenset[tuple[str, int, int]]]()
 
@@ -300,7 +301,7 @@ def test_R2_E9_killed_at_every_point_and_resumed(filled: Workbench, tmp_path: Pa
     passed = [name.partition(" ")[2].removeprefix("tidegate.maintenance.") for name in points.passed]
     assert passed.index("ErasingFile.write") < passed.index("InProcessTables.drop_table")
     assert passed.index("erase_branches.remove_folder") < passed.index("InProcessTable.append")
-    for number in run.distinct():
+    for number in run.distinct()[::each]:
         session, point = run.back_to(number), points.passed[number]
         forget_files()
         if ErasingFile(session.project.storage, "orders").read() is not None:

@@ -116,25 +116,25 @@ class EndsAt(Failpoints):
 
 @pytest.mark.medium
 @pytest.mark.runner("inprocess", only=True)
-def test_R2_an_erasure_of_what_a_key_holds_goes_on(workbench: Workbench) -> None:
-    for number, point in enumerate(
-        (
-            "after InProcessTable.append",
-            "before InProcessTable.delete_rows",
-            "after InProcessTable.delete_rows",
-            "before ErasingFile.remove",
-        )
-    ):
-        own = Workbench(workbench.root / str(number), None)
-        session = filled(own)
-        session.confirm = lambda text: True
-        points = EndsAt(point)
-        with pytest.raises(Killed), points.armed():
-            erase(session, "people", WHERE)
-        session = own.session()
-        done = erase(session, "people")
-        assert (done.rows, audit_source(session, "people").ok) == (4, True), point
-        assert session.execute("SELECT customer, city FROM people").rows() == [("ann", "city 3")], point
-        session.confirm = lambda text: True
-        erase(session, "plain", WHERE)
-        assert there(own.root) == set(), point
+@pytest.mark.parametrize(
+    "point",
+    [
+        "after InProcessTable.append",
+        pytest.param("before InProcessTable.delete_rows", marks=pytest.mark.long_run),
+        "after InProcessTable.delete_rows",
+        pytest.param("before ErasingFile.remove", marks=pytest.mark.long_run),
+    ],
+)
+def test_R2_an_erasure_of_what_a_key_holds_goes_on(workbench: Workbench, point: str) -> None:
+    session = filled(workbench)
+    session.confirm = lambda text: True
+    points = EndsAt(point)
+    with pytest.raises(Killed), points.armed():
+        erase(session, "people", WHERE)
+    session = workbench.session()
+    done = erase(session, "people")
+    assert (done.rows, audit_source(session, "people").ok) == (4, True)
+    assert session.execute("SELECT customer, city FROM people").rows() == [("ann", "city 3")]
+    session.confirm = lambda text: True
+    erase(session, "plain", WHERE)
+    assert there(workbench.root) == set()

@@ -108,11 +108,13 @@ def test_E9_B2_rows_in_tables_of_sinks_go_and_deliveries_continue(filled: Workbe
     assert {one.name for one in filled.session().run().sinks if one.rows} == set()
 
 
+@pytest.mark.long_run
 @pytest.mark.medium
 def test_R2_E9_an_erasure_that_is_killed_at_a_sink_is_finished(
     filled: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before its rows go, behind that, and when only the newest snapshot is to stay."""
+    """Before its rows go, behind that, and when only the newest snapshot is to stay: on Spark, what is killed at every
+    point below."""
     remove, expire, calls = SinkErasure.remove, SparkUpkeep.expire, list[str]()
 
     def before(self: SinkErasure) -> None:

@@ -143,7 +143,7 @@ def test_the_upkeep_does_all_there_is_to_be_broken(kept: Kept) -> None:
     assert len(kept.run.distinct(THOROUGH)) > 20
 
 
-@pytest.mark.parametrize("share", range(2))
+@pytest.mark.parametrize("share", [0, pytest.param(1, marks=pytest.mark.long_run)])
 @pytest.mark.medium
 def test_R1_R2_an_upkeep_is_killed_at_every_point_and_the_next_one_ends_it(share: int, kept: Kept) -> None:
     """What is left is whole: every row that is not retired is there once, no file is gone that a snapshot knows. The

@@ -71,10 +71,9 @@ def test_X1_a_document_type_is_not_fetched(asked: tuple[str, list[str]], spark: 
         session.execute(
             f"CREATE MATERIALIZED VIEW v AS SELECT i, at, n, {found} FROM texts EMIT ON WINDOW CLOSE"
         )
-        for i, text in enumerate([good, *evil]):
-            session.execute(
-                f"INSERT INTO texts VALUES ({i}, '{text.replace(chr(39), chr(39) * 2)}', '2026-01-01')"
-            )
+        quoted = (text.replace("'", "''") for text in (good, *evil))
+        values = ", ".join(f"({i}, '{text}', '2026-01-01')" for i, text in enumerate(quoted))
+        session.execute(f"INSERT INTO texts VALUES {values}")
         session.execute("INSERT INTO texts VALUES (9, 'x', '2026-01-02'); FLUSH")
         rows = session.execute("SELECT * FROM v ORDER BY i").rows()
         assert [row[2] for row in rows] == ["1", *[None] * len(evil)]

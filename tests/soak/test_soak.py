@@ -197,7 +197,7 @@ def judged(options: Options, folder: Path, **changed: list[float | None]) -> run
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("sources", [1, 20])
+@pytest.mark.parametrize("sources", [pytest.param(1, marks=pytest.mark.long_run), 20])
 def test_a_run_that_passes_writes_its_own_figures(
     sources: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ Run by the release that makes tables and by every later one, so only names that 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,18 +35,23 @@ _STATUS = {
 
 
 def answers(
-    session: Session, broker: Broker, out_topic: str, audited: Iterable[str] = (), clocks: bool = True
+    session: Session,
+    broker: Broker,
+    out_topic: str,
+    audited: Iterable[str] = (),
+    clocks: bool = True,
+    only: Collection[str] | None = None,
 ) -> dict[str, Any]:
     """By question, what the project answers now. `audited`: sources, tables and views. `clocks`: with the columns that
-    hold the wall clock."""
+    hold the wall clock. `only`: of relations and views, these alone are asked; None: all."""
     catalog = session.catalog
     asked: dict[str, Callable[[], Any]] = {}
-    for relation in catalog.relations:
+    for relation in (one for one in catalog.relations if only is None or one.name in only):
         names = [relation.name]
         if relation.watermark is not None:
             names += [f"{relation.name}${table}" for table in ("raw", "late", "rejected", "watermarks")]
         asked |= {name: _rows_of(session, name, clocks) for name in names}
-    for view in catalog.views:
+    for view in (one for one in catalog.views if only is None or one.name in only):
         asked[view.name] = _rows_of(session, view.name, clocks)
     for name in ("tumbled", "sessions"):
         asked[f"{name}$revisions"] = _rows_of(session, f"{name}$revisions", clocks)

@@ -7,6 +7,7 @@ them), SQLite by its rows, gzip by what it holds; and the bytes of every file as
 from __future__ import annotations
 
 import gzip
+import hashlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ import pyarrow.parquet as pq
 
 #: Iceberg's bounds of a text have 16 characters, and the last one of an upper bound is the next greater one.
 BOUND = 15
+_DATABASE = b"SQLite format 3"
+#: By the sum of a file's content, its ending and a value: the kinds of places in it.
+_SEEN: dict[tuple[bytes, str, str], frozenset[str]] = {}
 
 
 def places(root: Path, value: str) -> set[str]:
@@ -28,11 +32,22 @@ def places(root: Path, value: str) -> set[str]:
     for path in sorted(root.rglob("*")):
         if path.is_file():
             name = str(path.relative_to(root))
-            found |= {
-                f"{kind}: {name}" for kind, texts in _decoded(path) if any(_has(t, value) for t in texts)
-            }
+            found |= {f"{kind}: {name}" for kind in _kinds_in(path, value)}
             found |= {f"name: {name}"} if value in path.name else set()
     return found
+
+
+def _kinds_in(path: Path, value: str) -> frozenset[str]:
+    """The kinds of places of a file in which the value is. A content that was looked at is not decoded again, but for a
+    database's, part of which may be in another file."""
+    content = path.read_bytes()
+    known = (hashlib.blake2b(content).digest(), path.name.rpartition(".")[2], value)
+    kinds = None if content[:15] == _DATABASE else _SEEN.get(known)
+    if kinds is None:
+        decoded = _decoded(path, content)
+        kinds = frozenset(kind for kind, texts in decoded if any(_has(text, value) for text in texts))
+        _SEEN[known] = kinds
+    return kinds
 
 
 def kinds(found: set[str]) -> set[str]:
@@ -50,9 +65,8 @@ def _has(text: Any, value: str) -> bool:
     return isinstance(text, str) and value[:BOUND] in text
 
 
-def _decoded(path: Path) -> Iterator[tuple[str, Iterator[Any]]]:
+def _decoded(path: Path, content: bytes) -> Iterator[tuple[str, Iterator[Any]]]:
     """What a file holds, by kinds."""
-    content = path.read_bytes()
     kind = path.name.rpartition(".")[2]
     yield f"bytes of {kind}", iter([content])
     if content[:4] == b"PAR1":
@@ -60,7 +74,7 @@ def _decoded(path: Path) -> Iterator[tuple[str, Iterator[Any]]]:
         yield "statistics", _statistics(path)
     elif content[:4] == b"Obj\x01":
         yield "manifest", _records(path)
-    elif content[:15] == b"SQLite format 3":
+    elif content[:15] == _DATABASE:
         yield "catalog", _rows(path)
     elif content[:2] == b"\x1f\x8b":
         yield "compressed", iter([gzip.decompress(content)])

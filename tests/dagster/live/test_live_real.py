@@ -47,7 +47,7 @@ def wait(done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not done():
         assert time.monotonic() < deadline
-        time.sleep(0.1)
+        time.sleep(0.3)
 
 
 def test_windows_close_and_appear_until_the_run_is_terminated(tmp_path: Path) -> None:

@@ -153,4 +153,4 @@ def wait(what: Callable[[], bool], tail: Callable[[], str], seconds: float = 240
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, tail()
-        time.sleep(0.3)
+        time.sleep(0.5)
