@@ -3,19 +3,17 @@ behind, and the one that finishes it."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.inprocess.failpoints import Failpoints
 from tests.inprocess.session import open_session, without_a_jvm
 from tests.inprocess.stored.files import forget_files
+from tests.inprocess.undisturbed import Undisturbed, recorded
 from tests.maintenance.people import WHO, arrive, audit, define, erased, stored, there
 from tests.maintenance.remaining import ABOVE, CALLS, PAIRS, STEPS, VISITS, call, has, shown, truth
-from tests.runtime.test_failpoints import Undisturbed, state
 from tidegate.audit.view import audit_view
 from tidegate.maintenance.erase import erase
 from tidegate.maintenance.erasing import ErasingFile
@@ -61,21 +59,14 @@ def facts(session: Session) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    root, left = folder / "project", folder / "left"
-    states = []
-
-    def keep(number: int) -> None:
-        shutil.copytree(root, left / str(number), symlinks=True)
-        states.append(state(root))
-
-    points = Failpoints(notice=keep)
+    root = tmp_path_factory.mktemp("undisturbed") / "project"
     with without_a_jvm():
         session = filled(root)
         assert has(shown(session, NAMES)) == {"visits", "pairs", "steps"}
-        with points.armed():
+        with recorded(root) as run:
             erased(session, recompute=True)
-        return Undisturbed(root, facts(session), points.passed, left, states)
+        run.facts.update(facts(session))
+    return run
 
 
 def test_the_erasure_does_all_there_is_to_be_broken(ended: Undisturbed) -> None:

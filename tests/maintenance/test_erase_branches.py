@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import Workbench
-from tests.inprocess.failpoints import Failpoints, Killed
+from tests.inprocess.failpoints import Killed
 from tests.inprocess.session import session_on
 from tests.inprocess.stored.files import forget_files
 from tests.inprocess.stored.tables import InProcessTables
+from tests.inprocess.undisturbed import recorded
 from tests.maintenance.people import WHERE, WHO, arrive, audit, define, erased, stored, there
-from tests.runtime.test_failpoints import Undisturbed, state
 from tests.support.searching import kinds
 from tidegate.errors import TidegateError
 from tidegate.maintenance.erase import erase
@@ -286,23 +286,16 @@ def test_E9_what_a_branch_makes_of_the_rows_meanwhile_is_dropped_too(
 
 @pytest.mark.medium
 @pytest.mark.parametrize("each", [3, pytest.param(1, marks=pytest.mark.long_run)])
-def test_R2_E9_killed_at_every_point_and_resumed(filled: Workbench, tmp_path: Path, each: int) -> None:
+def test_R2_E9_killed_at_every_point_and_resumed(filled: Workbench, each: int) -> None:
     """The copies that a `kill -9` at each point would have left are where the project was: tables have its paths."""
-    root, left, states = filled.root, tmp_path / "left", list[frozenset[tuple[str, int, int]]]()
-
-    def keep(number: int) -> None:
-        shutil.copytree(root, left / str(number), symlinks=True)
-        states.append(state(root))
-
-    points = Failpoints(notice=keep)
-    with points.armed():
+    root = filled.root
+    with recorded(root) as run:
         erased(filled.session(), drop_branches=True)
-    run = Undisturbed(root, {}, points.passed, left, states)
-    passed = [name.partition(" ")[2].removeprefix("tidegate.maintenance.") for name in points.passed]
+    passed = [name.partition(" ")[2].removeprefix("tidegate.maintenance.") for name in run.passed]
     assert passed.index("ErasingFile.write") < passed.index("InProcessTables.drop_table")
     assert passed.index("erase_branches.remove_folder") < passed.index("InProcessTable.append")
     for number in run.distinct()[::each]:
-        session, point = run.back_to(number), points.passed[number]
+        session, point = run.back_to(number), run.passed[number]
         forget_files()
         if ErasingFile(session.project.storage, "orders").read() is not None:
             session.confirm = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.inprocess.failpoints import Failpoints
 from tests.inprocess.session import open_session, without_a_jvm
 from tests.inprocess.stored.files import forget_files
+from tests.inprocess.undisturbed import Undisturbed, recorded
 from tests.maintenance.people import WHERE, WHO, arrive, audit, define, erased, stored, there
 from tests.maintenance.test_erase_views import HOURS
-from tests.runtime.test_failpoints import Undisturbed, state
 from tidegate.audit.view import audit_view
 from tidegate.errors import TidegateError
 from tidegate.maintenance.erase import erase
@@ -88,21 +86,14 @@ class Ended:
 @pytest.fixture(scope="module", params=["keep_aggregates", "recompute"])
 def ended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
     options = {request.param: True}
-    folder = tmp_path_factory.mktemp("undisturbed")
-    root, left = folder / "project", folder / "left"
-    states = []
-
-    def keep(number: int) -> None:
-        shutil.copytree(root, left / str(number), symlinks=True)
-        states.append(state(root))
-
-    points = Failpoints(notice=keep)
+    root = tmp_path_factory.mktemp("undisturbed") / "project"
     with without_a_jvm():
         session = filled(root)
         before = everything(session)
-        with points.armed():
+        with recorded(root) as run:
             erased(session, **options)
-        yield Ended(before, Undisturbed(root, facts(session), points.passed, left, states), options)
+        run.facts.update(facts(session))
+        yield Ended(before, run, options)
 
 
 def test_the_erasure_does_all_there_is_to_be_broken(ended: Ended) -> None:

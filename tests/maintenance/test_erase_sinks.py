@@ -3,7 +3,6 @@ that it has delivered (B2, R2)."""
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,13 +12,12 @@ from unittest.mock import patch
 import pytest
 
 from tests.conftest import Workbench
-from tests.inprocess.failpoints import Failpoints
 from tests.inprocess.session import without_a_jvm
 from tests.inprocess.stored.files import forget_files
 from tests.inprocess.stored.tables import InProcessTable
+from tests.inprocess.undisturbed import recorded
 from tests.maintenance.people import arrive, define, erased, there
 from tests.maintenance.test_erase_views import HOURS
-from tests.runtime.test_failpoints import Undisturbed, state
 from tests.support.searching import kinds
 from tidegate.amend.run import amend
 from tidegate.errors import TidegateError
@@ -249,33 +247,21 @@ def test_E9_a_delivery_waits_for_the_erasure(in_process: Workbench) -> None:
 
 
 @pytest.mark.medium
-def test_R2_E9_an_erasure_is_killed_at_every_point_at_a_sink_and_resumed(
-    in_process: Workbench, tmp_path: Path
-) -> None:
-    root, left, states = in_process.root, tmp_path / "left", list[frozenset[tuple[str, int, int]]]()
-    begun: list[int] = []
-
-    def keep(number: int) -> None:
-        if begun:
-            shutil.copytree(root, left / str(number), symlinks=True)
-            states.append(state(root))
-
-    points, find = Failpoints(notice=keep), SinkErasure.find
+def test_R2_E9_an_erasure_is_killed_at_every_point_at_a_sink_and_resumed(in_process: Workbench) -> None:
+    root, begun, find = in_process.root, list[int](), SinkErasure.find
 
     def found(self: SinkErasure) -> int:
-        begun.append(len(points.passed))
+        begun.append(len(run.passed))
         return find(self)
 
-    with points.armed(), patch.object(SinkErasure, "find", found):
+    with recorded(root) as run, patch.object(SinkErasure, "find", found):
         erased(in_process.session())
-    first = begun[0]
-    run = Undisturbed(root, {}, points.passed[first:], left, states)
-    assert any(name.endswith("InProcessTable.delete_rows") for name in run.passed)
+    assert any(name.endswith("InProcessTable.delete_rows") for name in run.passed[begun[0] :])
     for number in run.distinct():
-        shutil.rmtree(root)
-        shutil.copytree(left / str(number + first), root, symlinks=True)
+        if number < begun[0]:
+            continue
+        session, point = run.back_to(number), run.passed[number]
         forget_files()
-        session, point = in_process.session(), run.passed[number]
         if ErasingFile(session.project.storage, "orders").read() is not None:
             session.confirm = None
             erase(session, "orders")

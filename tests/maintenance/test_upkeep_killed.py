@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.inprocess.failpoints import Failpoints
 from tests.inprocess.session import open_session, without_a_jvm
 from tests.inprocess.stored.files import forget_files, path_of
 from tests.inprocess.stored.upkeep import files_known
-from tests.runtime.test_failpoints import Undisturbed, state
+from tests.inprocess.undisturbed import Undisturbed, recorded
 from tidegate.audit.source import audit_source
 from tidegate.iceberg.retire import ROWS
 from tidegate.maintenance import upkeep
@@ -112,22 +110,15 @@ class Kept:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    root, left = folder / "project", folder / "left"
-    states = []
-
-    def keep(number: int) -> None:
-        shutil.copytree(root, left / str(number), symlinks=True)
-        states.append(state(root))
-
-    points = Failpoints(notice=keep)
+    root = tmp_path_factory.mktemp("undisturbed") / "project"
     with without_a_jvm(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(upkeep, "MANY_MANIFESTS", 2)
         session = filled(root)
         before = rows(session)
-        with points.armed():
+        with recorded(root) as run:
             keep_up(session)
-        yield Kept(before, Undisturbed(root, facts(session), points.passed, left, states))
+        run.facts.update(facts(session))
+        yield Kept(before, run)
 
 
 @pytest.mark.medium

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 
 from tests.inprocess.failpoints import Failpoints, Killed
 from tests.inprocess.session import open_session, without_a_jvm
+from tests.inprocess.undisturbed import Undisturbed, recorded
 from tidegate.session.session import Session
 
 SQL = """
@@ -96,67 +95,15 @@ def facts(session: Session) -> dict[str, Any]:
     return found
 
 
-@dataclass(frozen=True)
-class Undisturbed:
-    """A run that nothing ended: where it ran, what there is after it, and the points that it passed. `left`: what a
-    `kill -9` at each of them would have left, the project's folder as it was there, by number; `states`: by what two of
-    these are known to be equal."""
-
-    root: Path
-    facts: dict[str, Any]
-    passed: list[str]
-    left: Path
-    states: list[frozenset[tuple[str, int, int]]]
-
-    def numbers(self, shares: Sequence[int]) -> list[int]:
-        """The points of these shares; of those that leave the same, the first."""
-        numbers = [n for n in range(len(self.passed)) if n % 4 in shares]
-        return [
-            n
-            for at, n in enumerate(numbers)
-            if self.states[n] not in map(self.states.__getitem__, numbers[:at])
-        ]
-
-    def distinct(self, every: bool = False) -> list[int]:
-        """All points that leave something different. `every`: not only each 16th of many deletions one after the
-        other."""
-        passed, found = self.passed, list[int]()
-        for n, name in enumerate(passed):
-            again = n > 1 and name.endswith("_delete") and passed[n - 1].endswith("_delete")
-            new = all(self.states[n] != self.states[known] for known in found)
-            if new and (every or not again or n % 16 == 0):
-                found.append(n)
-        return found
-
-    def back_to(self, number: int) -> Session:
-        """A new session on what was left at a point, where it was: tables hold absolute paths."""
-        shutil.rmtree(self.root)
-        shutil.copytree(self.left / str(number), self.root, symlinks=True)
-        return open_session(self.root)
-
-
-def state(root: Path) -> frozenset[tuple[str, int, int]]:
-    """Every file with its size and time. What is held of a lock ends with the process."""
-    files = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".lock")
-    return frozenset((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    root, left = folder / "project", folder / "left"
-    states = []
-
-    def keep(number: int) -> None:
-        shutil.copytree(root, left / str(number), symlinks=True)
-        states.append(state(root))
-
-    points = Failpoints(notice=keep)
+    root = tmp_path_factory.mktemp("undisturbed") / "project"
     with without_a_jvm():
         session = open_session(project(root))
-        with points.armed():
+        with recorded(root) as run:
             session.run()
-        return Undisturbed(root, facts(session), points.passed, left, states)
+        run.facts.update(facts(session))
+    return run
 
 
 @pytest.mark.medium
