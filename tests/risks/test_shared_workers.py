@@ -23,6 +23,7 @@ def runs(pid: int) -> bool:
         return False
 
 
+@pytest.mark.long_run
 def test_X2_what_a_group_leaves_in_the_shared_workers_and_what_it_wants_beyond_their_memory_harms_no_other(
     workbench: Workbench,
 ) -> None:
