@@ -13,7 +13,7 @@ from tests.benchmarks.load import Load, events
 from tests.benchmarks.many import streams
 from tests.benchmarks.many.streams import Commits, Sender, Stream, encoded_ticks
 from tests.benchmarks.many.team import DELAY_S, SECOND, Case, make_team, team_streams
-from tests.benchmarks.suites.change import changes_of
+from tests.benchmarks.suites.change import changes_of, wide_definitions
 from tests.benchmarks.suites.many import CASES, delays, rank
 from tests.benchmarks.truth import judge
 from tidegate.project import Project
@@ -95,12 +95,13 @@ def test_each_change_of_the_suite_change_is_what_its_name_says(tmp_path: Path) -
     case = Case("change", 1, 2, 10, "1s", {}, 1)
     project = make_team(tmp_path, "127.0.0.1:1", case, team_streams(case, 1.0, 0.1))
     file, shapes = project.root / "assets" / "bench.sql", []
-    for one in changes_of(case):
+    file.write_text(f"{file.read_text()}\n{wide_definitions(tmp_path)}")
+    for one in changes_of(case, 1_000):
         file.write_text(one.edit(file.read_text()))
         catalog = Project.load(project.root).catalog()
-        ((source,), views) = catalog.relations, catalog.views
+        source, *views = (catalog.get(name) for name in ("s0", *(case.view(0, n) for n in (0, 1)), "wide"))
         shapes.append((len(source.columns), *(len(v.columns) for v in views), len(list(catalog.sinks))))
-    assert shapes == [(4, 5, 5, 0), (5, 5, 5, 0), (5, 5, 6, 0), (5, 5, 6, 1)]
+    assert shapes == [(4, 5, 5, 5, 0), (5, 5, 5, 5, 0), (5, 5, 6, 5, 0), (5, 5, 6, 5, 1), (5, 5, 6, 6, 1)]
 
 
 def test_every_case_of_the_table_is_there() -> None:

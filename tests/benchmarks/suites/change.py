@@ -144,18 +144,23 @@ def _metadata(project: Project, view: str) -> Path:
     return warehouse / project.storage.namespace_of(view) / view / "metadata"
 
 
+def wide_definitions(folder: Path) -> str:
+    """Another source, of the files in a folder, and a view with a row for nearly each of its rows."""
+    place = {"connector": "filesystem", "path": str(folder)}
+    place |= {"partition.columns": "part", "order.column": "off"}
+    source = tidegate_source(query_of(0), place, "PARQUET").replace("SOURCE events", "SOURCE many_rows", 1)
+    return f"{source}\n{tidegate_view(query_of(0), _WIDE, 'many_rows')}"
+
+
 def _make_wide(bench: Bench, project: Project, rows: int) -> Events:
-    """Another source of the project, of files, and a view with a row for nearly each of its rows; both are read by a
-    run before anything is measured. The rows of the source."""
+    """What `wide_definitions` says, in the project and read by a run before anything is measured. The rows of the
+    source."""
     # (The last windows stay open.)
     load = Load(rows + rows // 20, keys=1_000_000_000, per_second=rows // 60, disorder_s=0.0, late_share=0.0)
     load = replace(load, payload=4)
     folder, log = prepared(load, bench.data, bench.say)
-    place = {"connector": "filesystem", "path": str(folder / "parquet")}
-    place |= {"partition.columns": "part", "order.column": "off"}
-    source = tidegate_source(query_of(0), place, "PARQUET").replace("SOURCE events", "SOURCE many_rows", 1)
     file = project.root / "assets" / "bench.sql"
-    file.write_text("\n".join([file.read_text(), source, tidegate_view(query_of(0), _WIDE, "many_rows")]))
+    file.write_text(f"{file.read_text()}\n{wide_definitions(folder / 'parquet')}")
     bench.say(f"computing {_WIDE} from {load.rows:,} rows")
     _command(project.root, "run", _WIDE, "--json")
     return log
