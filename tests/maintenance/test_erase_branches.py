@@ -14,8 +14,8 @@ from tests.inprocess.failpoints import Killed
 from tests.inprocess.session import session_on
 from tests.inprocess.stored.files import forget_files
 from tests.inprocess.stored.tables import InProcessTables
-from tests.inprocess.undisturbed import recorded
 from tests.maintenance.people import WHERE, WHO, arrive, audit, define, erased, stored, there
+from tests.runtime.undisturbed import recorded
 from tests.support.searching import kinds
 from tidegate.errors import TidegateError
 from tidegate.maintenance.erase import erase

@@ -11,9 +11,9 @@ import pytest
 
 from tests.inprocess.session import open_session, without_a_jvm
 from tests.inprocess.stored.files import forget_files
-from tests.inprocess.undisturbed import Undisturbed, recorded
 from tests.maintenance.people import WHERE, WHO, arrive, audit, define, erased, stored, there
 from tests.maintenance.test_erase_views import HOURS
+from tests.runtime.undisturbed import Undisturbed, recorded
 from tidegate.audit.view import audit_view
 from tidegate.errors import TidegateError
 from tidegate.maintenance.erase import erase

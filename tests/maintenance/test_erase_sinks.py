@@ -15,9 +15,9 @@ from tests.conftest import Workbench
 from tests.inprocess.session import without_a_jvm
 from tests.inprocess.stored.files import forget_files
 from tests.inprocess.stored.tables import InProcessTable
-from tests.inprocess.undisturbed import recorded
 from tests.maintenance.people import arrive, define, erased, there
 from tests.maintenance.test_erase_views import HOURS
+from tests.runtime.undisturbed import recorded
 from tests.support.searching import kinds
 from tidegate.amend.run import amend
 from tidegate.errors import TidegateError

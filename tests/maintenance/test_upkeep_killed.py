@@ -15,7 +15,7 @@ import pytest
 from tests.inprocess.session import open_session, without_a_jvm
 from tests.inprocess.stored.files import forget_files, path_of
 from tests.inprocess.stored.upkeep import files_known
-from tests.inprocess.undisturbed import Undisturbed, recorded
+from tests.runtime.undisturbed import Undisturbed, recorded
 from tidegate.audit.source import audit_source
 from tidegate.iceberg.retire import ROWS
 from tidegate.maintenance import upkeep

@@ -33,7 +33,7 @@ PLANTED = (
         "E7",
         "A process that has read an earlier definition does not change the log back to it.",
         _APPLY,
-        "    require_current(context, relation)\n    # The name as it is",
+        "    require_current(context, _edited(context, relation))\n    # The name as it is",
         "    # The name as it is",
         "definition that is taken back",
     ),

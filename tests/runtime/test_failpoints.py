@@ -14,7 +14,7 @@ import pytest
 
 from tests.inprocess.failpoints import Failpoints, Killed
 from tests.inprocess.session import open_session, without_a_jvm
-from tests.inprocess.undisturbed import Undisturbed, recorded
+from tests.runtime.undisturbed import Undisturbed, recorded
 from tidegate.session.session import Session
 
 SQL = """

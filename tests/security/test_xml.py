@@ -117,7 +117,8 @@ def texts(found: object, seen: set[int]) -> Iterator[str]:
     elif isinstance(found, list | tuple | frozenset):
         yield from (text for value in found for text in texts(value, seen))
     elif is_dataclass(found) or isinstance(found, BaseModel):
-        yield from texts({k: v for k, v in vars(found).items() if k not in WRITTEN}, seen)
+        # (No dict is made of them: what has gone leaves its id to another.)
+        yield from (text for k, v in vars(found).items() if k not in WRITTEN for text in texts(v, seen))
 
 
 #: As people wrote it.

@@ -302,10 +302,10 @@ def test_a_run_waits_for_a_tick_and_gives_way_to_the_end_of_a_group(tmp_path: Pa
         with opening(session, "a")(stopping) as group:
             tick = group.tick
 
-            def waits(notify: Any, waited: float = 0.0) -> bool:
+            def waits(notify: Any, waited: float = 0.0, lends: bool = False) -> bool:
                 busy.ticking.set()
                 assert busy.free.wait(_PATIENCE)
-                return tick(notify)
+                return tick(notify, lends=lends)
 
             group.tick = waits  # type: ignore[method-assign]  # a tick that takes as long as the test wants
             yield group

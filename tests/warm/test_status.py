@@ -108,4 +108,6 @@ def test_a_worker_that_is_only_looked_at_is_idle(project: Project, monkeypatch: 
         time.sleep(0.2)
         patch.setattr(Invocation, "project", refused)
         assert say(project)[0] == 0
+        # (It has answered a moment before it is done.)
+        desk.wait(10.0)
         assert desk.idle >= 0.2
