@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.conftest import Workbench
 from tests.risks.decoders import HANG, HOARDED, used
 from tests.risks.shared import LIMIT, ran
+from tests.support.ui import gone
 from tidegate.testing.runner import QUICK
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
-
-
-def runs(pid: int) -> bool:
-    """Whether a process is there, and has not ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.long_run
@@ -57,7 +49,7 @@ def test_R2_two_decoders_that_never_come_back_hold_no_other_group_and_what_ends_
     assert len(hung) == 2
     # With the JVM, the processes of tasks that never end are gone, too.
     deadline = time.monotonic() + 20
-    while any(map(runs, hung)):
+    while not all(map(gone, hung)):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     session = workbench.session()

@@ -23,6 +23,7 @@ from tidegate.views.revisions.step_back import back
 if TYPE_CHECKING:
     from tidegate.errors import Location
     from tidegate.evolve.beside_live import Live
+    from tidegate.evolve.differences import Evolution
     from tidegate.ingest.ingest import Log
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.catalog import Catalog
@@ -72,8 +73,7 @@ def alter_column(context: Context, statement: AlterColumn) -> Result:
         require_current(context, before, statement.location)
         catalog = _with(context, relation, statement.location)
         _finish(context, before, live)
-        stored, said = context.opened(relation.name), properties_in(context)
-        found = None if stored is None else evolution_of(relation, stored.properties(), catalog, said)
+        found = _evolution(context, relation, catalog)
         if found is not None and (found[1].refused or not found[1].text):
             raise refused(replace(relation, location=statement.location), found[1])
         _store(context, before, relation, catalog, live, statement.location)
@@ -97,12 +97,19 @@ def alter_column(context: Context, statement: AlterColumn) -> Result:
     return Result(message=message)
 
 
+def _evolution(context: Context, relation: Relation, catalog: Catalog) -> tuple[Relation, Evolution] | None:
+    """The definition of what is stored, and how it becomes this one; None, too, if nothing is stored."""
+    stored = context.opened(relation.name)
+    if stored is None:
+        return None
+    return evolution_of(relation, stored.properties(), catalog, properties_in(context))
+
+
 def _finish(context: Context, relation: Relation, live: Live) -> None:
     """Make the change that an earlier ALTER has kept and was killed before it made: two of them in one are another
     change, for a column that is dropped and added again would be the one that it was (E2). Raises TG709 if live mode
     has taken that up, and does not make it."""
-    stored, said = context.opened(relation.name), properties_in(context)
-    found = None if stored is None else evolution_of(relation, stored.properties(), context.catalog, said)
+    found = _evolution(context, relation, context.catalog)
     if found is None or not found[1].text or found[1].refused:
         return
     if not live.writes:

@@ -179,8 +179,8 @@ class LiveGroup:
         seconds, commits = round(self._clock() - started, 3), round(commit_seconds, 3)
         late, failing = round(waited, 3), self.failing
         trying = tuple(one.name for one in self.members if isinstance(one, SinkMember) and one.is_trying)
-        finished = TickFinished(self.name, self.ticks, rows, backlog, seconds, commits, failing, late, size)
-        notify(replace(finished, delivering=trying))
+        told = self.name, self.ticks, rows, backlog, seconds, commits
+        notify(TickFinished(*told, failing, late, size, trying))
         return backlog
 
     def _advanced(self, member: GroupMember, more: bool, notify: Listener) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 
 from sqlglot import exp
 
@@ -89,7 +88,7 @@ class Grouping:
             nodes = [with_names(i.node, names) for i in items]
             lost = [exp.Paren(this=t) for node in nodes for t in lost_totals(node, scope.lookup)]
         if lost:
-            selected.append(called(reduce(lambda a, b: exp.Or(this=a, expression=b), lost), LOST))
+            selected.append(called(exp.or_(*lost, copy=False), LOST))
         having = None
         if self.having is not None:
             having = exp.Having(this=safe(with_names(self.having, names), scope.lookup))
