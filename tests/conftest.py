@@ -51,6 +51,7 @@ collect_ignore = [] if catalogs.kind() == "postgres" else ["iceberg/test_lost_an
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, catalog_server: None) -> Iterator[SparkSession]:
     """The process's one Spark, as `tidegate.connect()` would start it, tuned for thousands of tiny jobs."""
+    from tidegate.jvm.class_archive import Purpose
     from tidegate.jvm.packages import USUAL_PACKAGES
     from tidegate.jvm.spark import start
     from tidegate.project import Environment
@@ -58,7 +59,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, catalog_server: None) -> Ite
 
     os.environ.setdefault("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("spark")))
     packages = [*USUAL_PACKAGES, *catalogs.packages()]
-    session = start(Environment.model_validate({"spark": {"conf": QUICK}}), packages, "tests")
+    environment = Environment.model_validate({"spark": {"conf": QUICK}})
+    session = start(environment, packages, "tests", purpose=Purpose(lasting=True))
     yield session
     # It ends with this process. To be stopped in order it would wait half a minute for tasks that hang.
     with suppress(Exception):

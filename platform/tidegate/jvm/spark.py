@@ -22,6 +22,7 @@ from tidegate.jvm.class_archive import ANY_PURPOSE, Purpose
 from tidegate.jvm.failures import spark_message
 from tidegate.jvm.jars import ivy_name, verify
 from tidegate.jvm.java import java_class, remember_classes
+from tidegate.jvm.local_files import without_processes, without_sums
 from tidegate.jvm.packages import ICEBERG_PACKAGE, cached_jar, jar_settings
 from tidegate.jvm.ui_token import guarded
 from tidegate.project.disk import private_folder, temporary_space, trouble
@@ -162,7 +163,7 @@ def start(
         return builder.getOrCreate()
     if log is None:
         secrecy.launch(split)
-        return _without_sums(builder.getOrCreate())
+        return _with_cheap_files(builder.getOrCreate(), purpose)
     try:
         with _standard_error_to(log):
             os.write(2, "".join(f"{note}\n" for note in notes).encode())
@@ -176,17 +177,13 @@ def start(
             "TG514", f"Spark does not start: {spark_message(error)}", hint=f"{log} ends with: {tail}"
         ) from error
     _verified([package for package in packages if package not in here], environment)  # what Spark has fetched
-    return _without_sums(started)
+    return _with_cheap_files(started, purpose)
 
 
-def _without_sums(spark: SparkSession) -> SparkSession:
-    """Have Hadoop write no file of checksums beside each file on a local disk. It sets the access rights of both with
-    processes, four of them for one file, which were the greater part of what a small commit cost. Nobody but Hadoop
-    would read the sums, and data files, which tasks write, have none."""
-    local = java_class(spark._jvm, "org.apache.hadoop.fs.FileSystem").getLocal(
-        spark._jsc.hadoopConfiguration()
-    )
-    local.setWriteChecksum(False)
+def _with_cheap_files(spark: SparkSession, purpose: Purpose) -> SparkSession:
+    without_sums(spark)
+    if purpose.lasting:
+        without_processes(spark)
     return spark
 
 
