@@ -1,4 +1,4 @@
-"""Workers import nothing from archives: for each task they would read the directories of these anew."""
+"""What Spark's workers get from the daemon: no archives to look into, and imports that are no garbage."""
 
 from __future__ import annotations
 
@@ -37,3 +37,18 @@ def test_a_task_meets_no_archive(spark: SparkSession) -> None:
     assert [
         row.text for row in spark.sql("SELECT 'x' AS text").mapInPandas(archives, "text string").collect()
     ] == [""]
+
+
+def test_what_the_daemon_has_imported_is_not_looked_at_after_each_task(spark: SparkSession) -> None:
+    """Spark's worker calls `gc.collect()` then."""
+
+    def counted(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        import gc
+
+        for frame in frames:
+            yield frame.assign(frozen=gc.get_freeze_count(), looked_at=len(gc.get_objects()))
+
+    rows = spark.sql("SELECT 0 AS frozen, 0 AS looked_at")
+    (found,) = rows.mapInPandas(counted, "frozen int, looked_at int").collect()
+    assert found.frozen > 50_000
+    assert found.looked_at < found.frozen
