@@ -92,6 +92,7 @@ GUARDS = {
     "tables/table.py:KeyedTable.__init__": "Log.of asks",
     "tasks/memories.py:MemoryFiles._delete": OPEN,
     "runtime/owners.py:move": "it is what asks, or `tidegate adopt`",
+    "views/versions/held.py:let_stand": "looks at the owner first, under Context.lease",
     "views/versions/held.py:_set": "looks at the owner first, under Context.lease",
     "views/versions/keeping.py:forget_versions": "looks at the owner first, under Context.lease or that of upkeep",
     "views/versions/build.py:VersionBuild._marked_stale": "`_swap` has asked of each reader",

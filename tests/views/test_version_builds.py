@@ -127,6 +127,7 @@ def test_E5_a_version_without_a_clock_gives_way_to_who_has_read_more(
         session.run(["v"])
 
     with monkeypatch.context() as during:
+        during.setattr(build, "_GIVES_WAY", 99)
         after_each_slice(during, read_more)
         with pytest.raises(
             TidegateError, match=r"TG502.*the current one has read rows that the new one has not"

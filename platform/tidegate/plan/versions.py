@@ -39,6 +39,9 @@ VALID_FROM = "tidegate.valid-from"
 #: Table property of a view: its current version is computed up to this time (ticks of its own) and no further, because
 #: another version takes its place there (E5). "": there is no such time.
 HELD_AT = "tidegate.held-at"
+#: Table property of a view: until when (UTC) no tick goes beyond its current version, because another one is about to
+#: take its place, and would always be a tick behind (E5). If whoever said so is killed, this passes by itself.
+STANDS_UNTIL = "tidegate.stands-until"
 
 #: Table properties that are about a version's results, and not about the table.
 OF_RESULTS = (
@@ -51,6 +54,7 @@ OF_RESULTS = (
     VALID_FROM,
     LEFT,
     HELD_AT,
+    STANDS_UNTIL,
 )
 #: The first column of a view's table that is not the view's own (`iceberg.layout.view_columns`).
 _SYSTEM = "_window_start"
@@ -100,6 +104,11 @@ def says_lives(summary: Mapping[str, str], name: str) -> bool:
 def held_at(text: str | None) -> int | None:
     """The property `HELD_AT`, in ticks; None if the version is computed as far as its inputs allow."""
     return int(text) if text else None
+
+
+def stands(until: str | None, now: datetime) -> bool:
+    """The property `STANDS_UNTIL`: whether no tick goes beyond the version now."""
+    return until is not None and now < datetime.fromisoformat(until)
 
 
 def held_text(name: str, at: str) -> str:

@@ -175,7 +175,7 @@ class LiveGroup:
                 # (What has failed may have committed before: then nobody has been told.)
                 if committed or member.turn.failures:
                     moved.add(member.name.casefold())
-                self._advanced(member, more, notify)
+                self._advanced(member, more or member.stands, notify)
         seconds, commits = round(self._clock() - started, 3), round(commit_seconds, 3)
         late, failing = round(waited, 3), self.failing
         trying = tuple(one.name for one in self.members if isinstance(one, SinkMember) and one.is_trying)

@@ -36,7 +36,7 @@ from tidegate.plan.gaps import GAPS, with_gap
 from tidegate.plan.lost_totals import LOST_TOTALS
 from tidegate.plan.resets import BEYOND, RESETS, closes_again, followed
 from tidegate.plan.stages import tick_stages
-from tidegate.plan.versions import BUILDING, HELD_AT, VersionInBuilding, held_at
+from tidegate.plan.versions import BUILDING, HELD_AT, STANDS_UNTIL, VersionInBuilding, held_at, stands
 from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, Way
 from tidegate.sql.dialect.inner_names import LOST, ORDINAL
 from tidegate.tasks.writer import WriteTask, run_task
@@ -130,8 +130,7 @@ class ViewTable:
         """Bring the view up to the newest commits of its inputs, or only as far as `upto` (ticks of its time). None if
         that closes and opens nothing new."""
         self._upto = upto
-        # Where an amendment was in the way, of windows that this tick does not touch, its slice may read what was
-        # amended below it: so it is computed again.
+        # Where an amendment was in the way, the slice may read what was amended below it: so it is computed again.
         commit = Commit(self._snapshot, tries=_TRIES, looks=True)
         done: SliceCommitted | None = drive(
             commit, lambda _: Found(self.table.current()), self._attempted
@@ -170,7 +169,8 @@ class ViewTable:
             upto = lost.upto if held is None else max(min(lost.upto, held), frontier)
             gap, frontier = with_gap(base.summary, frontier, upto), upto
         due = is_due(self.view, base.summary, positions(pinned), frontier, clock)
-        if not due and not stops(stood, clock, held):
+        stays = stands(self.table.property(STANDS_UNTIL), self._context.clock())
+        if stays or not (due or stops(stood, clock, held)):
             return self._committed(base, started, started) if stepped else None
         # The frontier goes back by a step back alone (W9).
         reached = max((mark for mark in (frontier, clock) if mark is not None), default=None)

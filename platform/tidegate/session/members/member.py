@@ -9,6 +9,7 @@ from tidegate.evolve.apply import open_log
 from tidegate.ingest.sources.log import LogConnector, advance
 from tidegate.ingest.stream import SourceFeed
 from tidegate.plan.events import Event
+from tidegate.plan.versions import STANDS_UNTIL, stands
 from tidegate.session.run import connect, resolve
 from tidegate.session.turns import Listings, Turn
 from tidegate.sql.catalog.objects import Relation, View, reads
@@ -55,6 +56,11 @@ class GroupMember:
     @property
     def is_under_way(self) -> bool:
         """Whether what its last step has begun is not over, as far as `has_ended` has told."""
+        return False
+
+    @property
+    def stands(self) -> bool:
+        """Whether its last step may have left something, which nothing that advances tells of."""
         return False
 
     def has_ended(self) -> bool:
@@ -159,6 +165,11 @@ class ViewMember(GroupMember):
         if event is not None:
             notify(event)
         return event is not None, False
+
+    @property
+    def stands(self) -> bool:
+        until = None if self._table is None else self._table.table.property(STANDS_UNTIL)
+        return stands(until, self.context.clock())
 
     def problems(self) -> list[TidegateError]:
         undecided = self.context.undecided.get(self.name)

@@ -48,7 +48,7 @@ from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.views.resolve import changes_of, pin
 from tidegate.views.revisions.comparable import slices_read
-from tidegate.views.versions.held import kept_apart
+from tidegate.views.versions.held import kept_apart, let_stand
 from tidegate.views.versions.in_force import require_current_below
 from tidegate.views.versions.past import FinishedRows, begin_with, keep, past_of
 from tidegate.views.versions.reached import ReadBefore
@@ -66,8 +66,8 @@ ROWS_OF_A_SLICE, SLICES = 1_000_000, 100
 NEXT = "$next"
 #: For so long nobody takes a file that no snapshot names for an orphan.
 _SAFE = timedelta(hours=12)
-#: How often a swap gives way to a tick of the current version.
-_TRIES = 20
+#: How often a swap gives way to a tick of the current version, and how often before this one has to stand.
+_TRIES, _GIVES_WAY = 20, 3
 
 
 class VersionBuild:
@@ -317,6 +317,10 @@ class VersionBuild:
         self._begin()
         return True
 
+    def let_current_stand(self) -> None:
+        """Where ticks of the current version come faster than this one can follow."""
+        let_stand(self._context, self._view.name)
+
     def waits_for(self) -> str:
         """How far both versions are, in words."""
         stood, own = self.current.current().integer("tidegate.frontier"), self.frontier()
@@ -381,12 +385,14 @@ def finish(
 ) -> None:
     """Compute what is missing of a version, and swap it in. `allowed`: asked before the swap, raises what forbids it.
     Raises TG502 if the current version is always ahead."""
-    for _ in range(_TRIES):
+    for tries in range(1, _TRIES + 1):
         while build.advance():
             notify(f"{100 * build.mark.done(build.frontier()):.0f} % of the rows are read")
         allowed()
         if build.swapped(facts):
             return
+        if tries >= _GIVES_WAY:
+            build.let_current_stand()
     raise TidegateError(
         "TG502",
         f'"{build.name}" was not swapped: {build.waits_for()}',

@@ -1,16 +1,22 @@
-"""A version of a view that stops at a time, since another one takes its place there (E5). The view's table says so
-(`plan.versions.HELD_AT`), and every tick of the current version asks it, whoever makes it. The swap removes it."""
+"""A version of a view that stops at a time, since another one takes its place there (E5), or stands for some seconds,
+since another one is about to take its place now. The view's table says so (`plan.versions.HELD_AT`, `STANDS_UNTIL`),
+and every tick of the current version asks it, whoever makes it. The swap removes it."""
 
 from __future__ import annotations
 
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
-from tidegate.plan.versions import HELD_AT, held_at
+from tidegate.plan.versions import HELD_AT, STANDS_UNTIL, held_at
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
+
+#: So long a version stands, unless it is said again.
+_STANDS = timedelta(seconds=30)
 
 
 def hold(context: Context, name: str, at: int) -> None:
@@ -32,12 +38,25 @@ def is_held(context: Context, name: str) -> bool:
     return stored is not None and held_at(stored.property(HELD_AT)) is not None
 
 
+def let_stand(context: Context, name: str) -> None:
+    """Have no tick go beyond the current version of a view for half a minute, so that another version can reach it. A
+    tick that is under way may still go beyond. Raises TG508 as `hold`."""
+    with kept_apart(context, name):
+        until = (context.clock().astimezone(UTC) + _STANDS).isoformat(timespec="seconds")
+        _opened(context, name).set_properties({STANDS_UNTIL: until})
+
+
 def _set(context: Context, name: str, at: int | None) -> None:
     with kept_apart(context, name):
-        table = context.tables.open(context.identifier(name), context.project.owner)
-        table.current()
+        table = _opened(context, name)
         if held_at(table.property(HELD_AT)) != at:
             table.set_properties({HELD_AT: "" if at is None else str(at)})
+
+
+def _opened(context: Context, name: str) -> StoredTable:
+    table = context.tables.open(context.identifier(name), context.project.owner)
+    table.current()
+    return table
 
 
 def kept_apart(context: Context, name: str) -> AbstractContextManager[None]:
