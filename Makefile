@@ -4,7 +4,8 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PIP := python -m pip install --quiet --disable-pip-version-check
+# What is imported is compiled then: to compile everything takes as long as to install it.
+PIP := python -m pip install --quiet --disable-pip-version-check --no-compile
 # What looks at the dependencies has an environment of its own, so that it is no part of what it looks at.
 AUDIT := .tidegate/audit
 AUDIT_STAMP := $(AUDIT)/.installed
@@ -15,7 +16,7 @@ SEEDS ?= 20000
 COMPILE = $(AUDIT)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast property catalogs simulate worlds mutants lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka demo-s3 cluster cluster-stop chaos edits soak lock sbom audit
+.PHONY: help demo test test-fast property catalogs simulate worlds mutants lint ui bench profile clean java programs browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka demo-s3 cluster cluster-stop chaos edits soak lock sbom audit
 
 help: ## Show what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -33,7 +34,8 @@ demo-s3: java $(STAMP) ## The same year on an S3 server and a REST catalog, whic
 test: export PYTHONDONTWRITEBYTECODE =
 # All Sparks of tests start from the archive that `tests.support.classes` makes; those with other jars run once, and leave none.
 test: export TIDEGATE_CLASS_ARCHIVES = $(CURDIR)/.tidegate/classes:ro
-test: java browser postgres prometheus $(STAMP) $(AUDIT_STAMP) ## The checks of style and types and the whole test suite, as CI runs it
+test: java ## The checks of style and types and the whole test suite, as CI runs it
+	@$(MAKE) --no-print-directory --jobs=3 programs $(STAMP) $(AUDIT_STAMP)
 	@# Once, and not by each of the processes: classes for all Sparks, and pytest's compiled files.
 	@$(BIN)/python -m tests.support.classes & classes=$$!; \
 	  $(BIN)/python -m pytest --collect-only --quiet > .tidegate/collected.txt || { cat .tidegate/collected.txt; kill $$classes; exit 1; }; \
@@ -138,6 +140,10 @@ java:
 	  if [ "$${v:-0}" -lt 17 ]; then \
 	    echo "tidegate needs Java 17, and $(JAVA) is $${v:-not there}: install it (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME"; \
 	    exit 1; fi
+
+# What the tests need beyond Python and Java, one after the other: apt allows no two at a time.
+programs:
+	@for one in browser postgres prometheus; do $(MAKE) --no-print-directory $$one || exit 1; done
 
 # The UI is tested in a real browser.
 browser:

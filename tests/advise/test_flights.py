@@ -11,7 +11,7 @@ from tests.conftest import ROOT, Workbench
 from tidegate.advise.advice import advise
 from tidegate.session.session import Session
 
-pytestmark = [pytest.mark.slow, pytest.mark.runner("inprocess")]
+pytestmark = [pytest.mark.slow, pytest.mark.long_run, pytest.mark.runner("inprocess")]
 
 
 def played(workbench: Workbench, clause: str | None = None) -> Session:

@@ -17,6 +17,7 @@ from tests.support.kafka import Broker
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long_run
 def test_the_kafka_section_works_as_it_is_written(kafka: Broker, tmp_path: Path) -> None:
     block = block_after("<!-- executed by tests/docs/test_readme_kafka.py", "bash")
     first, rest = block.split("\n", 1)

@@ -204,6 +204,7 @@ def test_an_object_store_that_does_not_answer_is_an_error_with_a_hint(
 
 
 @pytest.mark.slow
+@pytest.mark.long_run
 def test_a_warehouse_on_s3_that_fails_gives_the_same_and_needs_no_jvm_to_tell(
     s3: FaultyHttp, new_workbench: Callable[[], Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from tests.support.commands import tidegate
 from tidegate.project import Project
 from tidegate.store.metadata import load_table
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long_run]
 
 
 def _view(name: str, query: str) -> str:

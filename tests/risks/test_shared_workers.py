@@ -39,6 +39,7 @@ def test_X2_what_a_group_leaves_in_the_shared_workers_and_what_it_wants_beyond_t
         assert session.table(f"{name}$rejected").count() == 0
 
 
+@pytest.mark.long_run
 def test_R2_two_decoders_that_never_come_back_hold_no_other_group_and_what_ends_with_them_is_whole_or_absent(
     workbench: Workbench,
 ) -> None:

@@ -187,6 +187,7 @@ def resends_what_closes_after_a_reset(again: Session, kafka: Broker, topic: str)
     assert len(new) == 2
 
 
+@pytest.mark.long_run
 def test_B2_a_kafka_sink_sends_amended_rows_again_and_null_for_keys_that_are_gone(
     workbench: Workbench, kafka: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
