@@ -82,6 +82,9 @@ REVIEWED: dict[str, dict[str, str]] = {
         "shutil.copy2 shutil.copystat shutil.rmtree ….exists ….is_file ….is_symlink ….rename ….resolve ….stat "
         "….unlink ….write_bytes",
     },
+    "How long live mode leaves a view to the builder of its next version; a tick of the simulator's is never faster.": {
+        "views/versions/finish.py": "time.monotonic",
+    },
     "A statement in the shell asks a real process of live mode, and waits for it.": {
         "evolve/beside_live.py": "time.monotonic time.sleep ….read_bytes",
         "store/writers.py": "time.monotonic time.sleep time.time ….is_file",

@@ -28,7 +28,7 @@ from tidegate.session.session import Session
 from tidegate.store.status import read_status
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.amend.rollback import rollback
-from tidegate.views.versions.build import finish
+from tidegate.views.versions.finish import finish
 
 pytestmark = pytest.mark.runner("inprocess")
 

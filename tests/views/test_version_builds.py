@@ -22,7 +22,9 @@ from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.retention import needed_from
 from tidegate.views.revisions import comparable
 from tidegate.views.versions import build
-from tidegate.views.versions.build import VersionBuild, finish
+from tidegate.views.versions import finish as finishing
+from tidegate.views.versions.build import VersionBuild
+from tidegate.views.versions.finish import finish
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -127,7 +129,7 @@ def test_E5_a_version_without_a_clock_gives_way_to_who_has_read_more(
         session.run(["v"])
 
     with monkeypatch.context() as during:
-        during.setattr(build, "_GIVES_WAY", 99)
+        during.setattr(finishing, "_GIVES_WAY", 99)
         after_each_slice(during, read_more)
         with pytest.raises(
             TidegateError, match=r"TG502.*the current one has read rows that the new one has not"

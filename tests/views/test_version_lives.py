@@ -18,7 +18,8 @@ from tidegate.views.amend import amend as amending
 from tidegate.views.amend.rebuild import rebuild
 from tidegate.views.amend.rollback import rollback
 from tidegate.views.revisions.amend_report import AmendmentScope
-from tidegate.views.versions.build import VersionBuild, finish
+from tidegate.views.versions.build import VersionBuild
+from tidegate.views.versions.finish import finish
 from tidegate.views.view_table import ViewTable
 
 pytestmark = pytest.mark.runner("inprocess")

@@ -52,7 +52,8 @@ def without_processes(spark: SparkSession) -> None:
     jvm, gateway = spark._jvm, spark.sparkContext._gateway
     assert jvm is not None
     assert gateway is not None
-    with suppress(Py4JError):
+    # (A class that is not there is a package to Py4J, which can't be called.)
+    with suppress(Py4JError, TypeError):
         compiler = java_class(jvm, "org.codehaus.janino.SimpleCompiler")()
         loader = java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
         compiler.setParentClassLoader(loader)

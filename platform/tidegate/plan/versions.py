@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -39,9 +39,11 @@ VALID_FROM = "tidegate.valid-from"
 #: Table property of a view: its current version is computed up to this time (ticks of its own) and no further, because
 #: another version takes its place there (E5). "": there is no such time.
 HELD_AT = "tidegate.held-at"
-#: Table property of a view: until when (UTC) no tick goes beyond its current version, because another one is about to
-#: take its place, and would always be a tick behind (E5). If whoever said so is killed, this passes by itself.
+#: Table property of a view: until when (UTC) no tick of live mode goes beyond its current version, because another one
+#: is about to take its place, and would always be a tick behind (E5). If its builder is killed, this passes by itself.
 STANDS_UNTIL = "tidegate.stands-until"
+#: What is further ahead was said by another clock, and does not hold.
+STANDS_AT_MOST = timedelta(minutes=10)
 
 #: Table properties that are about a version's results, and not about the table.
 OF_RESULTS = (
@@ -107,8 +109,8 @@ def held_at(text: str | None) -> int | None:
 
 
 def stands(until: str | None, now: datetime) -> bool:
-    """The property `STANDS_UNTIL`: whether no tick goes beyond the version now."""
-    return until is not None and now < datetime.fromisoformat(until)
+    """The property `STANDS_UNTIL`: whether no tick of live mode goes beyond the version now."""
+    return until is not None and now < datetime.fromisoformat(until) <= now + STANDS_AT_MOST
 
 
 def held_text(name: str, at: str) -> str:

@@ -235,7 +235,7 @@ def settled(group: LiveGroup) -> bool:
     for member in group.members:
         if member.error is not None and member.turn.failures >= 3:
             raise member.error
-    if any(member.turn.failures for member in group.members):
+    if any(member.turn.failures or member.stands for member in group.members):
         return False
     for member in group.members:
         if member.left is not None:

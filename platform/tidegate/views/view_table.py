@@ -126,10 +126,10 @@ class ViewTable:
         planned = tick_stages(context.catalog, view, context.project.storage.namespace_of)
         self._stages = context.stages(planned)
 
-    def tick(self, upto: int | None = None) -> SliceCommitted | None:
+    def tick(self, upto: int | None = None, gives_way: bool = False) -> SliceCommitted | None:
         """Bring the view up to the newest commits of its inputs, or only as far as `upto` (ticks of its time). None if
-        that closes and opens nothing new."""
-        self._upto = upto
+        that closes and opens nothing new. `gives_way`: not while it stands for another version: then it `stands`."""
+        self._upto, self._gives_way, self.stands = upto, gives_way, False
         # Where an amendment was in the way, the slice may read what was amended below it: so it is computed again.
         commit = Commit(self._snapshot, tries=_TRIES, looks=True)
         done: SliceCommitted | None = drive(
@@ -150,8 +150,7 @@ class ViewTable:
 
     def _tick(self, base: Snapshot) -> SliceCommitted | None:
         """`base`: with what upkeep has done since, where a view stays open for weeks."""
-        started = time.monotonic()
-        self._snapshot = base
+        started, self._snapshot = time.monotonic(), base
         pinned = pin(self._context, self.view)
         same_inputs(self.view, self.table, base, pinned)
         stepped = self._step_back(base, pinned)
@@ -168,9 +167,10 @@ class ViewTable:
             # (What is gone behind the time at which another version takes its place is that one's.)
             upto = lost.upto if held is None else max(min(lost.upto, held), frontier)
             gap, frontier = with_gap(base.summary, frontier, upto), upto
-        due = is_due(self.view, base.summary, positions(pinned), frontier, clock)
-        stays = stands(self.table.property(STANDS_UNTIL), self._context.clock())
-        if stays or not (due or stops(stood, clock, held)):
+        due = is_due(self.view, base.summary, positions(pinned), frontier, clock) or stops(stood, clock, held)
+        until = self.table.property(STANDS_UNTIL)
+        self.stands = due and self._gives_way and stands(until, self._context.clock())
+        if self.stands or not due:
             return self._committed(base, started, started) if stepped else None
         # The frontier goes back by a step back alone (W9).
         reached = max((mark for mark in (frontier, clock) if mark is not None), default=None)

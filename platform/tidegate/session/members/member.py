@@ -9,7 +9,6 @@ from tidegate.evolve.apply import open_log
 from tidegate.ingest.sources.log import LogConnector, advance
 from tidegate.ingest.stream import SourceFeed
 from tidegate.plan.events import Event
-from tidegate.plan.versions import STANDS_UNTIL, stands
 from tidegate.session.run import connect, resolve
 from tidegate.session.turns import Listings, Turn
 from tidegate.sql.catalog.objects import Relation, View, reads
@@ -60,7 +59,7 @@ class GroupMember:
 
     @property
     def stands(self) -> bool:
-        """Whether its last step may have left something, which nothing that advances tells of."""
+        """Whether its last step has left something, which nothing that advances tells of."""
         return False
 
     def has_ended(self) -> bool:
@@ -161,15 +160,14 @@ class ViewMember(GroupMember):
         if self._table is None or self.context.catalog.get(self.name) is not self.view:
             self._table = open_current(self.context, self.view)
             self.view = self._table.view
-        event = self._table.tick()
+        event = self._table.tick(gives_way=True)
         if event is not None:
             notify(event)
         return event is not None, False
 
     @property
     def stands(self) -> bool:
-        until = None if self._table is None else self._table.table.property(STANDS_UNTIL)
-        return stands(until, self.context.clock())
+        return self._table is not None and self._table.stands
 
     def problems(self) -> list[TidegateError]:
         undecided = self.context.undecided.get(self.name)

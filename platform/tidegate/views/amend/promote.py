@@ -29,7 +29,8 @@ from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.views.amend.rebuild import Rebuilt
 from tidegate.views.resolve import changes_of
-from tidegate.views.versions.build import NEXT, VersionBuild, finish
+from tidegate.views.versions.build import NEXT, VersionBuild
+from tidegate.views.versions.finish import finish
 from tidegate.views.versions.past import FinishedRows, begin_with
 from tidegate.views.view_table import ViewTable
 

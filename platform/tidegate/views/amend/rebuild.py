@@ -21,7 +21,8 @@ from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import View
 from tidegate.views.definition import stale_below
 from tidegate.views.resolve import changes_of
-from tidegate.views.versions.build import NEXT, VersionBuild, finish
+from tidegate.views.versions.build import NEXT, VersionBuild
+from tidegate.views.versions.finish import finish
 from tidegate.views.versions.held import release
 from tidegate.views.versions.in_force import over_current, require_newest
 from tidegate.views.versions.left import clear_left

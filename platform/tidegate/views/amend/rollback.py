@@ -18,7 +18,8 @@ from tidegate.views.amend.rebuild import Rebuilt
 from tidegate.views.definition import as_stored
 from tidegate.views.resolve import changes_of
 from tidegate.views.revisions.erased_windows import marks_of_continued
-from tidegate.views.versions.build import NEXT, VersionBuild, finish
+from tidegate.views.versions.build import NEXT, VersionBuild
+from tidegate.views.versions.finish import finish
 from tidegate.views.versions.held import release
 from tidegate.views.versions.in_force import stand_on_current
 from tidegate.views.versions.past import past_of

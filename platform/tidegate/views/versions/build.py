@@ -8,7 +8,7 @@ Readers see the one or the other. The earlier results stay readable under a tag.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -66,8 +66,6 @@ ROWS_OF_A_SLICE, SLICES = 1_000_000, 100
 NEXT = "$next"
 #: For so long nobody takes a file that no snapshot names for an orphan.
 _SAFE = timedelta(hours=12)
-#: How often a swap gives way to a tick of the current version, and how often before this one has to stand.
-_TRIES, _GIVES_WAY = 20, 3
 
 
 class VersionBuild:
@@ -86,6 +84,8 @@ class VersionBuild:
         computed elsewhere; `at`: the time (ticks) at which it takes the place of the current one, which stops there
         (`at_time.py`); None: as soon as it has reached that one."""
         self._start, self._finished, self.at = start, finished, at
+        #: Whether the last swap gave way to the current version, since that had got further.
+        self.is_behind = False
         self._context, self._view = context, view
         self._beside = context.identifier(next_of(view.name))
         self.current = context.tables.open(context.identifier(view.name), context.project.owner)
@@ -261,7 +261,8 @@ class VersionBuild:
             built = BuiltVersion(beside.uuid, newest.id, beside.properties())
             if VersionInBuilding.of_text(beside.property(BUILDING)) != self.mark:
                 raise overtaken(self.current.identifier)
-            if self._is_behind(base, newest) or self._has_lost_files(beside):
+            self.is_behind = self._is_behind(base, newest)
+            if self.is_behind or self._has_lost_files(beside):
                 return False
             if VALID_FROM in built.properties and (base.integer(AMENDMENTS) or 0) != self.mark.amended:
                 # What it has kept may have been amended since.
@@ -317,9 +318,15 @@ class VersionBuild:
         self._begin()
         return True
 
-    def let_current_stand(self) -> None:
-        """Where ticks of the current version come faster than this one can follow."""
-        let_stand(self._context, self._view.name)
+    def let_current_stand(self, seconds: float) -> None:
+        """Where ticks of the current version come faster than this one can follow. If that can't be said now, it is
+        said behind the next try."""
+        with self._as_next():
+            try:
+                let_stand(self._context, self._view.name, seconds)
+            except TidegateError as error:
+                if error.code not in ("TG502", "TG508"):
+                    raise
 
     def waits_for(self) -> str:
         """How far both versions are, in words."""
@@ -375,26 +382,3 @@ class VersionBuild:
             for table, before in marked if error.code == "TG502" else ():
                 table.set_properties({STALE: before})
             raise
-
-
-def finish(
-    build: VersionBuild,
-    notify: Callable[[str], None] = lambda text: None,
-    facts: Mapping[str, str] | None = None,
-    allowed: Callable[[], None] = lambda: None,
-) -> None:
-    """Compute what is missing of a version, and swap it in. `allowed`: asked before the swap, raises what forbids it.
-    Raises TG502 if the current version is always ahead."""
-    for tries in range(1, _TRIES + 1):
-        while build.advance():
-            notify(f"{100 * build.mark.done(build.frontier()):.0f} % of the rows are read")
-        allowed()
-        if build.swapped(facts):
-            return
-        if tries >= _GIVES_WAY:
-            build.let_current_stand()
-    raise TidegateError(
-        "TG502",
-        f'"{build.name}" was not swapped: {build.waits_for()}',
-        hint="run again: it continues where it is, and is swapped in when it has reached the current version",
-    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
-from tidegate.plan.versions import HELD_AT, STANDS_UNTIL, held_at
+from tidegate.plan.versions import HELD_AT, STANDS_AT_MOST, STANDS_UNTIL, held_at
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
 
-#: So long a version stands, unless it is said again.
-_STANDS = timedelta(seconds=30)
+#: So many seconds a version stands at least.
+_STANDS = 30.0
 
 
 def hold(context: Context, name: str, at: int) -> None:
@@ -38,11 +38,13 @@ def is_held(context: Context, name: str) -> bool:
     return stored is not None and held_at(stored.property(HELD_AT)) is not None
 
 
-def let_stand(context: Context, name: str) -> None:
-    """Have no tick go beyond the current version of a view for half a minute, so that another version can reach it. A
-    tick that is under way may still go beyond. Raises TG508 as `hold`."""
+def let_stand(context: Context, name: str, seconds: float = 0.0) -> None:
+    """Have no tick of live mode go beyond the current version of a view for some seconds (at least half a minute), so
+    that another version can reach it. A tick that is under way may still go beyond. Raises TG508 as `hold`, and TG502
+    if others commit to the view all the time."""
     with kept_apart(context, name):
-        until = (context.clock().astimezone(UTC) + _STANDS).isoformat(timespec="seconds")
+        longest = min(timedelta(seconds=max(_STANDS, seconds)), STANDS_AT_MOST)
+        until = (context.clock().astimezone(UTC) + longest).isoformat(timespec="seconds")
         _opened(context, name).set_properties({STANDS_UNTIL: until})
 
 
