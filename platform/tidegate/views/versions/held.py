@@ -1,6 +1,6 @@
-"""A version of a view that stops at a time, since another one takes its place there (E5), or stands for some seconds,
-since another one is about to take its place now. The view's table says so (`plan.versions.HELD_AT`, `STANDS_UNTIL`),
-and every tick of the current version asks it, whoever makes it. The swap removes it."""
+"""A version of a view that stops at a time, since another one takes its place there (E5): the view's table says so
+(`plan.versions.HELD_AT`), and every tick of the current version asks it, whoever makes it. Or one that stands for some
+seconds, since another one takes its place now (`STANDS_UNTIL`): ticks of live mode ask that. The swap removes both."""
 
 from __future__ import annotations
 
