@@ -173,10 +173,10 @@ def test_a_view_that_fails_does_not_stop_its_source_and_catches_up(
     workbench.json_lines("in/1.json", rows("12:00:10", "12:01:30"))
     tick = ViewTable.tick
 
-    def broken(table: ViewTable) -> events.SliceCommitted | None:
+    def broken(table: ViewTable, gives_way: bool) -> events.SliceCommitted | None:
         if table.view.name == "per_minute":
             raise TidegateError("TG507", "Spark refuses it")
-        return tick(table)
+        return tick(table, gives_way=gives_way)
 
     monkeypatch.setattr(ViewTable, "tick", broken)
     with live(workbench) as bench:

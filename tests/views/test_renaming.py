@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.inprocess.failpoints import Failpoints, Killed
+from tests.support import catalogs
 from tidegate.audit.backup import back_up
 from tidegate.audit.stored_files import verify_all
 from tidegate.errors import TidegateError
@@ -40,10 +41,15 @@ def opened(workbench: Workbench, name: str, what: str = "count(*)", **more: str)
     return workbench.session()
 
 
+def with_renames(workbench: Workbench) -> Workbench:
+    """In the catalog that was chosen for all tests, else in SQLite: a folder has no other name for a table."""
+    return workbench if catalogs.chosen() else workbench.with_catalog(SQLITE)
+
+
 @pytest.fixture
 def begun(workbench: Workbench) -> Session:
     """A view `old` with two windows, which `out` has delivered."""
-    session = opened(workbench.with_catalog(SQLITE), "old")
+    session = opened(with_renames(workbench), "old")
     inserted(session, "00:00", "01:00", "02:00")
     session.run()
     return session
@@ -115,7 +121,7 @@ def test_R2_a_rename_that_is_killed_anywhere_is_completed(new_workbench: Any) ->
     points = 1
     number = -1
     while number < points:
-        workbench = new_workbench().with_catalog(SQLITE)
+        workbench = with_renames(new_workbench())
         session = opened(workbench, "old")
         inserted(session, "00:00", "01:00", "02:00")
         session.run()
@@ -262,7 +268,7 @@ def test_E1_what_reads_a_renamed_view_is_not_computed_again(workbench: Workbench
     def readers(of: str) -> dict[str, str]:
         return {"daily": READER.format(of=of), "plain": PLAIN.format(of=of)}
 
-    session = opened(workbench.with_catalog(SQLITE), "old", **readers("old"))
+    session = opened(with_renames(workbench), "old", **readers("old"))
     inserted(session, *(f"0{hour}:00" for hour in range(6)))
     session.run()
     before = {name: facts(session, name)[0] for name in ("old", "daily", "plain")}

@@ -12,7 +12,6 @@ from tests.views.test_renaming import (
     HOURLY,
     PLAIN,
     SINK,
-    SQLITE,
     changes,
     delivered,
     facts,
@@ -20,6 +19,7 @@ from tests.views.test_renaming import (
     opened,
     problems,
     values,
+    with_renames,
 )
 from tidegate.errors import TidegateError
 from tidegate.evolve.removed import removed
@@ -39,7 +39,7 @@ ONLY_NEW = SINK.replace("path = 'out'", "path = 'out', snapshot = 'false'")
 @pytest.fixture
 def begun(workbench: Workbench) -> Session:
     """A view `old` with two windows, which no sink delivers."""
-    session = opened(workbench.with_catalog(SQLITE), "old", s="")
+    session = opened(with_renames(workbench), "old", s="")
     inserted(session, "00:00", "01:00", "02:00")
     session.run()
     return session
