@@ -42,8 +42,9 @@ def opened(workbench: Workbench, name: str, what: str = "count(*)", **more: str)
 
 
 def with_renames(workbench: Workbench) -> Workbench:
-    """In the catalog that was chosen for all tests, else in SQLite: a folder has no other name for a table."""
-    return workbench if catalogs.chosen() else workbench.with_catalog(SQLITE)
+    """On Spark in the catalog that was chosen for all tests, else in SQLite: a folder has no other name for a table."""
+    is_chosen = catalogs.chosen() and workbench._spark is not None
+    return workbench if is_chosen else workbench.with_catalog(SQLITE)
 
 
 @pytest.fixture
@@ -117,6 +118,7 @@ def test_E1_a_view_that_is_renamed_keeps_its_results_and_its_sinks_continue(
     assert problems(session) == []
 
 
+@pytest.mark.runner("inprocess", only=True)
 def test_R2_a_rename_that_is_killed_anywhere_is_completed(new_workbench: Any) -> None:
     points = 1
     number = -1
@@ -204,6 +206,7 @@ def test_E1_a_view_that_is_dropped_and_added_under_another_name_is_told_of_it(
     assert changes(session)["out"].effect == "refused"  # it has delivered `old`
 
 
+@pytest.mark.runner("inprocess", only=True)
 def test_E1_a_folder_has_no_other_name_for_a_table(workbench: Workbench) -> None:
     session = opened(workbench, "old")
     inserted(session, "00:00", "01:00", "02:00")
@@ -247,6 +250,7 @@ def test_E5_an_earlier_version_stays_readable_under_the_new_name(
     assert [row[0] for row in earlier] == [1, 1]
 
 
+@pytest.mark.runner("inprocess", only=True)
 def test_E9_a_backup_has_the_files_of_a_renamed_view(
     workbench: Workbench, begun: Session, tmp_path: Path
 ) -> None:
