@@ -27,7 +27,24 @@ from tidegate.views.versions.held import let_stand
 
 pytestmark = pytest.mark.runner("inprocess")
 
-WINDOWS = HOURS.format(what="{what}", emit=CLOSE)
+MINUTES = HOURS.replace("1 hour", "1 minute").format(what="{what}", emit=CLOSE)
+
+
+def counted(workbench: Workbench) -> Session:
+    """A view of hours, of which two are closed, with one row each."""
+    session = opened(workbench, "count(*)")
+    inserted(session, "00:00", "01:00", "02:00")
+    session.run()
+    return session
+
+
+def edited(workbench: Workbench, query: str) -> Session:
+    """A view that counts these rows, and whose file has been edited: it sums."""
+    workbench.assets(t=TABLE, v=query.format(what="count(*)"))
+    inserted(session := workbench.session(), "00:00", "01:00", "02:00")
+    session.run()
+    workbench.assets(v=query.format(what="sum(n)"))
+    return workbench.session()
 
 
 def said(session: Session) -> str | None:
@@ -54,15 +71,11 @@ class Busy:
         self.commits += table.current().id != before
 
 
-@pytest.mark.parametrize("query", [WINDOWS.replace("1 hour", "1 minute"), GROUPED], ids=["windows", "groups"])
+@pytest.mark.parametrize("query", [MINUTES, GROUPED], ids=["windows", "groups"])
 def test_E5_a_version_that_is_always_a_tick_behind_is_swapped_in(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
-    workbench.assets(t=TABLE, v=query.format(what="count(*)"))
-    inserted(session := workbench.session(), "00:00", "01:00", "02:00")
-    session.run()
-    workbench.assets(v=query.format(what="sum(n)"))
-    version = begun(session := workbench.session())
+    version = begun(session := edited(workbench, query))
     busy = Busy(workbench)
     with monkeypatch.context() as during:
         after_each_slice(during, busy)
@@ -78,12 +91,7 @@ def test_E5_a_version_that_is_always_a_tick_behind_is_swapped_in(
 def test_E5_a_rollback_that_is_always_a_tick_behind_is_swapped_in(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query = WINDOWS.replace("1 hour", "1 minute")
-    workbench.assets(t=TABLE, v=query.format(what="count(*)"))
-    inserted(session := workbench.session(), "00:00", "01:00", "02:00")
-    session.run()
-    workbench.assets(v=query.format(what="sum(n)"))
-    rebuild(session := workbench.session())
+    rebuild(session := edited(workbench, MINUTES))
     session.confirm = lambda text: True
     busy = Busy(workbench)
     with monkeypatch.context() as during:
@@ -97,12 +105,7 @@ def test_E5_a_version_stands_for_as_long_as_a_slow_builder_needs(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A slice takes 40 seconds."""
-    query, passed = WINDOWS.replace("1 hour", "1 minute"), [0.0]
-    workbench.assets(t=TABLE, v=query.format(what="count(*)"))
-    inserted(session := workbench.session(), "00:00", "01:00", "02:00")
-    session.run()
-    workbench.assets(v=query.format(what="sum(n)"))
-    version = begun(session := workbench.session())
+    version, passed = begun(session := edited(workbench, MINUTES)), [0.0]
 
     def pass_by() -> None:
         passed[0] += 40.0
@@ -121,9 +124,7 @@ def test_E5_a_version_stands_for_as_long_as_a_slow_builder_needs(
 def test_E5_R2_when_its_builder_was_killed_live_mode_continues_by_itself(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch, ahead: int
 ) -> None:
-    session = opened(workbench, "count(*)")
-    inserted(session, "00:00", "01:00", "02:00")
-    session.run()
+    session = counted(workbench)
     clock = session.clock
     monkeypatch.setattr(session, "clock", lambda: clock() + timedelta(seconds=ahead))
     let_stand(session, "v")
@@ -138,9 +139,7 @@ def test_E5_R2_when_its_builder_was_killed_live_mode_continues_by_itself(
 
 def test_E5_who_asks_for_one_tick_has_it(workbench: Workbench) -> None:
     """A run, or an erasure, whose next tick would come too late, or never."""
-    session = opened(workbench, "count(*)")
-    inserted(session, "00:00", "01:00", "02:00")
-    session.run()
+    session = counted(workbench)
     let_stand(session, "v")
     inserted(session, "03:00")
     session.run()
@@ -150,10 +149,8 @@ def test_E5_who_asks_for_one_tick_has_it(workbench: Workbench) -> None:
 def test_E5_what_can_not_be_said_now_is_no_error_of_the_builder(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = opened(workbench, "count(*)")
-    inserted(session, "00:00", "01:00", "02:00")
-    session.run()
-    version, asked = begun(opened(workbench, "sum(n)")), list[float]()
+    counted(workbench)
+    version, asked = begun(session := opened(workbench, "sum(n)")), list[float]()
 
     def busy(context: object, name: str, seconds: float) -> None:
         asked.append(seconds)
@@ -170,8 +167,7 @@ def test_E5_live_mode_computes_what_a_version_that_stood_has_left(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where nothing more arrives, which would tell of it."""
-    session = opened(workbench, "count(*)")
-    inserted(session, "00:00", "01:00", "02:00")
+    session = counted(workbench)
     live = Live(workbench)
     try:
         live.tick()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
 
-#: So many seconds a version stands at least.
-_STANDS = 30.0
+#: So long a version stands at least.
+_STANDS_AT_LEAST = timedelta(seconds=30)
 
 
 def hold(context: Context, name: str, at: int) -> None:
@@ -43,8 +43,8 @@ def let_stand(context: Context, name: str, seconds: float = 0.0) -> None:
     that another version can reach it. A tick that is under way may still go beyond. Raises TG508 as `hold`, and TG502
     if others commit to the view all the time."""
     with kept_apart(context, name):
-        longest = min(timedelta(seconds=max(_STANDS, seconds)), STANDS_AT_MOST)
-        until = (context.clock().astimezone(UTC) + longest).isoformat(timespec="seconds")
+        stands = min(max(timedelta(seconds=seconds), _STANDS_AT_LEAST), STANDS_AT_MOST)
+        until = (context.clock().astimezone(UTC) + stands).isoformat(timespec="seconds")
         _opened(context, name).set_properties({STANDS_UNTIL: until})
 
 
