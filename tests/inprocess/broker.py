@@ -78,11 +78,13 @@ class Partition:
 
 @dataclass
 class StoredTopic:
-    """A topic. Another one of the same name has another id. `time_type`: what the timestamp of its messages is."""
+    """A topic. Another one of the same name has another id. `time_type`: what the timestamp of its messages is;
+    `cleanup`: what becomes of its old messages."""
 
     id: str
     partitions: list[Partition]
     time_type: int = CREATED
+    cleanup: str = "delete"
 
 
 @dataclass
@@ -121,8 +123,10 @@ class Broker:
         """Create a topic whose name no other one has, beginning with `name`."""
         unique = f"{name or 'topic'}-{next(self._names)}"
         kind = APPENDED if config.pop("message_timestamp_type", None) == "LogAppendTime" else CREATED
+        cleanup = config.pop("cleanup_policy", "delete")
         assert not config, f"the model knows nothing of {sorted(config)}"
         self.create(unique, partitions, kind)
+        self.topics[unique].cleanup = cleanup
         return unique
 
     def create(self, name: str, partitions: int, time_type: int = CREATED) -> None:
@@ -169,6 +173,14 @@ class Broker:
             partition.first = max(partition.first, min(offset, partition.end))
             for gone in [at for at in partition.messages if at < partition.first]:
                 del partition.messages[gone]
+
+    def compact(self, topic: str) -> None:
+        """What the cleaner does in the end: of each key the last message stays, unless its value is null."""
+        assert "compact" in self.topics[topic].cleanup
+        for one in self.topics[topic].partitions:
+            last = {message.key: message for message in one.messages.values()}
+            kept = [m for m in last.values() if m.key is not None and m.value is not None]
+            one.messages = {message.offset: message for message in sorted(kept, key=lambda m: m.offset)}
 
     def delete_topic(self, topic: str) -> None:
         """The topic and all its messages."""
@@ -222,6 +234,11 @@ class Broker:
 
     def id_of(self, topic: str) -> str:
         return self.act("topic_id", lambda: self._found(topic).id)
+
+    def setting(self, topic: str, name: str) -> str:
+        """What a setting of the topic is."""
+        assert name == "cleanup.policy"
+        return self.act("setting", lambda: self._found(topic).cleanup)
 
     def latest(self, topic: str, committed: bool) -> dict[int, int]:
         """Of every partition the next free offset, or up to where it is decided what is `committed`."""
@@ -283,12 +300,15 @@ class Broker:
         key: bytes | None,
         value: bytes | None,
         headers: tuple[tuple[str, bytes | None], ...],
+        partition: int | None = None,
     ) -> None:
-        """What an idempotent producer sends: to the partition of its key, else to the next one in turn."""
+        """What an idempotent producer sends: to this partition, to that of its key, or to the next one in turn."""
 
         def send() -> None:
             partitions = len(self._found(topic).partitions)
-            number = next(self._turn) if key is None else _hash(key)
+            number = partition
+            if number is None:
+                number = next(self._turn) if key is None else _hash(key)
             self._append(topic, number % partitions, key, value, headers, None, None)
 
         self.act("append", send)

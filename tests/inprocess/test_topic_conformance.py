@@ -11,7 +11,7 @@ from tests.conftest import Workbench
 from tests.support.brokers import AnyBroker, break_send
 from tidegate.errors import TidegateError
 from tidegate.jvm.failures import is_from_spark
-from tidegate.runtime.topics import MESSAGE
+from tidegate.runtime.topics import MESSAGE, PLACED_MESSAGE
 from tidegate.sql.options.kafka_options import KafkaOptions, KafkaSinkOptions
 
 if TYPE_CHECKING:
@@ -199,12 +199,21 @@ def test_a_sink_sends_to_the_partition_of_the_key_and_reads_what_arrived(
             None if n == 7 else f"v{n}".encode() for n in (k, k + 5)
         ]
     until = {partition: end for partition, (_, end) in topic.state()[0].items()}
-    ids = topic.headers(ends, until).selectExpr("CAST(headers[0].value AS STRING) AS id").collect()
+    sent = topic.messages(ends, until)
+    ids = sent.selectExpr("CAST(headers[0].value AS STRING) AS id").collect()
     assert sorted(row["id"] for row in ids) == [str(n) for n in range(10)]
+    # In the place of a message of another partition than the key's.
+    placed = session.spark.createDataFrame([("k0", None, [], 1)], PLACED_MESSAGE)
+    topic.send(placed)
+    [last] = topic.messages(until, until | {1: until[1] + 1}).collect()
+    assert (bytes(last.key), last.value, last.partition, last.offset) == (b"k0", None, 1, until[1])
     broker.delete_before(name, {1: 1})
-    assert topic.state()[0][1] == (1, until[1])
+    assert topic.state()[0][1] == (1, until[1] + 1)
+    compacted = broker.topic(cleanup_policy="compact,delete")
+    assert [topic.is_compacted(), sink(session, broker, compacted).is_compacted()] == [False, True]
     broker.delete_topic(name)
-    with pytest.raises(TidegateError) as missing:
-        topic.state()
-    assert missing.value.code == "TG621"
+    for question in (topic.state, topic.is_compacted):
+        with pytest.raises(TidegateError) as missing:
+            question()
+        assert missing.value.code == "TG621"
     reader.close()

@@ -146,7 +146,12 @@ class InProcessSinkTopic:
         with Connection(properties, shown=self._options.properties, find=self._find) as connection:
             return connection.offsets(topic), connection.topic_id(topic)
 
-    def headers(self, since: Mapping[int, int], until: Mapping[int, int]) -> DataFrame:
+    def is_compacted(self) -> bool:
+        properties = java_properties(self._options)
+        with Connection(properties, shown=self._options.properties, find=self._find) as connection:
+            return "compact" in connection.setting(topic_name(self._options), "cleanup.policy").split(",")
+
+    def messages(self, since: Mapping[int, int], until: Mapping[int, int]) -> DataFrame:
         topic, properties = topic_name(self._options), java_properties(self._options)
         ranges = {number: (since[number], end) for number, end in until.items()}
 
@@ -156,7 +161,14 @@ class InProcessSinkTopic:
                 _as_of_spark(lambda: broker.fetch(topic, ranges, _committed(properties), complete=False))
             )
 
-        return when_computed(self._spark, fetch).selectExpr("_headers AS headers")
+        names = [
+            "_key AS key",
+            "value",
+            "_headers AS headers",
+            "_partition AS partition",
+            "_offset AS offset",
+        ]
+        return when_computed(self._spark, fetch).selectExpr(*names)
 
     def send(self, messages: DataFrame) -> None:
         rows = messages.toArrow().to_pylist()
@@ -167,7 +179,8 @@ class InProcessSinkTopic:
             upto, words = broker.faults.broken_sends.pop(0) if broker.faults.broken_sends else (None, None)
             for row in rows[:upto]:
                 headers = tuple((header["key"], header["value"]) for header in row["headers"])
-                broker.append(topic, _encoded(row["key"]), _encoded(row["value"]), headers)
+                message = _encoded(row["key"]), _encoded(row["value"]), headers
+                broker.append(topic, *message, row.get("partition"))
             if words is not None:
                 raise UnreachableError(words)
 
@@ -223,6 +236,9 @@ class Connection:
 
     def topic_id(self, topic: str) -> str | None:
         return self._ask(lambda broker: broker.id_of(topic))
+
+    def setting(self, topic: str, name: str) -> str:
+        return self._ask(lambda broker: broker.setting(topic, name))
 
     def _ask(self, question: Callable[[Broker], Answer]) -> Answer:
         try:

@@ -151,7 +151,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "iceberg/lease_tables.py": "pyiceberg.catalog.load_catalog",
     },
     "Only for people: status without a JVM, and what a process of live mode says of itself. No run goes on from it.": {
-        "store/brokers/broker.py": "socket.create_connection",
+        "store/brokers/broker.py": "kafka.admin.ConfigResource socket.create_connection",
         "store/brokers/broker_access.py": "os.fdopen os.unlink tempfile.mkstemp",
         "store/brokers/broker_client.py": "kafka.KafkaAdminClient kafka.net.compat.KafkaNetClient "
         "kafka.net.selector.NetworkSelector",

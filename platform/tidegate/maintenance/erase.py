@@ -28,9 +28,10 @@ from tidegate.maintenance.erase_reach import branches_since, left_to_others, req
 from tidegate.maintenance.erase_recompute import recomputed, require_staying
 from tidegate.maintenance.erase_sinks import SinkErasure, sink_erasures
 from tidegate.maintenance.erase_state import StateErasure
+from tidegate.maintenance.erase_topics import TopicErasure
 from tidegate.maintenance.erase_views import ViewErasure, mark_windows
 from tidegate.maintenance.erasing import Erasing, ErasingFile, asking, same_erasure
-from tidegate.maintenance.erasure import ErasedTable, Erasure
+from tidegate.maintenance.erasure import ErasedTable, Erasure, said_of
 from tidegate.plan.upkeep_stages import (
     EraseStage,
     ForgetStage,
@@ -186,7 +187,7 @@ class _SourceErasure:
             self.done.tables.append(ErasedTable(view.name, snapshots=earlier(table), recomputed=True))
         for one in sink_erasures(self._context, self._reach.sinks, self._passed):
             self._notify(f"{one.sink.name}: looking for the rows")
-            self.done.tables.append(ErasedTable(one.sink.name, one.find(), snapshots=earlier(one.table)))
+            self.done.tables.append(one.look())
         self._say_dropped()
 
     def _find(self) -> FoundRows:
@@ -293,7 +294,11 @@ class _SourceErasure:
 
     def _erase_sinks(self) -> None:
         for erasure in sink_erasures(self._context, self._reach.sinks, self._passed):
-            self._erase_from(erasure.sink.name, erasure, sink_erasure_stages(erasure.sink))
+            if isinstance(erasure, TopicErasure):
+                self.done.tables.append(erasure.run(self._notify))
+                self.done.notes.append(erasure.note)
+            else:
+                self._erase_from(erasure.sink.name, erasure, sink_erasure_stages(erasure.sink))
 
     def _erase_from(self, name: str, erasure: StateErasure | SinkErasure, plan: Sequence[TableStage]) -> None:
         done, stages = ErasedTable(name), self._context.stages(plan)
@@ -330,17 +335,14 @@ class _SourceErasure:
             table.set_properties({KEPT: "[]"})
 
     def _ask(self, found: FoundRows) -> None:
-        rows = found.sum
-        counts = {"on time": rows.on_time, "late": rows.late, "rejected": rows.rejected}
-        told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "none"
         names = [self._relation.name, *(reached.view.name for reached in self._views)]
-        again, sinks = self.again.views, [one.sink.name for one in self._reach.sinks]
-        past = [*names, *(view.name for view in again), *sinks]
-        lines = [f"  {names[0]}: rows: {told}; {counted(len(found.files), 'file')} written again"]
+        again, sinks = self.again.views, self._reach.sinks
+        past = [*names, *(view.name for view in again), *(s.sink.name for s in sinks if not s.is_topic)]
+        lines = [f"  {names[0]}: {said_of(found.sum, len(found.files))}"]
         lines += [f"  {name}: the rows that come from these" for name in names[1:]]
         then = "is recomputed from the rows that are left" if self._recompute else "keeps its counts and sums"
         lines += [f"  {view.name}: {then}" for view in (*self._keeping, *again)]
-        lines += [f"  {name}: the rows that come from these" for name in sinks]
+        lines += [f"  {one.sink.name}: {one.loses}" for one in sinks]
         lines += asked_about(self._dropped)
         self._context.ask(
             "TG572",

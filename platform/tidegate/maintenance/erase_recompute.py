@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.plan.versions import kept_versions, number_of
+from tidegate.sinks.deliver import deliver
+from tidegate.sinks.kafka import require_topic
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.store.positions import read_position
 from tidegate.views.amend.rebuild import rebuild
@@ -27,7 +29,9 @@ def require_staying(context: Context, views: Iterable[View], recompute: bool, be
     """Raise what would stand in the way with views whose rows stay, before anything is erased: TG506 for one whose
     results are not of its definition, since they may show what it does not; TG542 for a sink that needs an earlier
     version, which is removed, or the present one, if it is recomputed (E6); and then TG543 for a view of which rows are
-    beyond their retention, and results can't be kept in their place. `begins`: the erasure was not interrupted."""
+    beyond their retention, and results can't be kept in their place. A sink into a topic that gets the differences
+    (`amendments = 'upsert'`) gets them from `recomputed`; what keeps it from that is raised here (TG541, TG554, TG621).
+    `begins`: the erasure was not interrupted."""
     for view in views:
         table = context.tables.open(context.identifier(view.name), context.project.owner)
         # (One that was interrupted may have recomputed what the view reads, and then recomputes the view.)
@@ -38,15 +42,18 @@ def require_staying(context: Context, views: Iterable[View], recompute: bool, be
         kept = {one.number for one in kept_versions(table.properties())}
         for sink in filter(_needs_earlier, context.catalog.sinks.of(view.name)):
             found = read_position(context.project.storage, sink)
+            if recompute and sink.connector.upserts:
+                if begins and found is not None:
+                    # It gets the differences before the earlier version is removed.
+                    require_topic(context, sink)
+                continue
             if recompute and begins:
-                new_place = "DROP the sink, and CREATE it again with a new place"
-                replay = "on_change = 'replay' delivers all rows of the new version"
                 what = (
                     f'delivers "{view.name}", and can\'t continue with recomputed results, because the earlier '
                     "version is removed; nothing was erased"
                 )
-                hint = new_place if sink.connector.upserts else replay
-                raise _refused(sink, what, f"{hint}; or --keep-aggregates")
+                hint = "on_change = 'replay' delivers all rows of the new version; or --keep-aggregates"
+                raise _refused(sink, what, hint)
             if found is not None and number_of(found[0].table, table.uuid) in kept:
                 what = (
                     f'has not gone over to the current version of "{view.name}" yet, and needs the earlier version '
@@ -74,7 +81,8 @@ def recomputed(
     due: Collection[str] = (),
 ) -> frozenset[str]:
     """Compute those of the views again that have windows which the erasure has marked, those that are `due`, and what
-    reads them. Hold the leases of all. `views`: each after what it reads. Returns the names."""
+    reads them, and deliver the differences to the topics of sinks that need the version before. Hold the leases of all
+    views. `views`: each after what it reads. Returns the names."""
     names, because = [], {}
     for view in views:
         table = context.tables.open(context.identifier(view.name))
@@ -88,6 +96,11 @@ def recomputed(
         if held:
             because[view.name] = "rows that its results come from were erased"
     done = frozenset(one.view for one in rebuild(context, names, notify=notify, because=because))
+    for sink in [sink for view in views for sink in context.catalog.sinks.of(view.name)]:
+        # (One that has delivered nothing needs no version before.)
+        if sink.connector.upserts and _needs_earlier(sink) and read_position(context.project.storage, sink):
+            notify(f"{sink.name}: delivering what differs from the version before")
+            deliver(context, sink)
     for view in views:
         if not view.emit_on_window_close and view.name not in done:
             # Windows that are open, and shown, may count them, too.

@@ -1,4 +1,4 @@
-"""Rows that sinks have delivered into Iceberg tables of their own (E9).
+"""Rows that sinks have delivered (E9): into topics see `erase_topics.py`, into Iceberg tables of their own here.
 
 A sink delivers the columns of its view or source as they are, so the condition that finds the rows there finds them in
 its table, too. The commit that deletes them says what the sink's last delivery said: its position counts commits, not
@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING
 
 from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import quote
+from tidegate.maintenance.erase_history import earlier
+from tidegate.maintenance.erase_topics import TopicErasure, why_not_deleted
+from tidegate.maintenance.erasure import ErasedTable
 from tidegate.plan.columns.changes import CHANGES, steps
 from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog.objects import Relation, View
+from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.sink_connectors import IcebergSinkOptions
-from tidegate.store.positions import Position, sink_table
+from tidegate.store.positions import Position, read_position, sink_table
 
 if TYPE_CHECKING:
     from tidegate.iceberg.tables import StoredTable
@@ -38,6 +42,17 @@ class ReachedSink:
     sink: Sink
     names: Mapping[str, str]
 
+    @property
+    def is_topic(self) -> bool:
+        """Whether the rows are messages of a topic."""
+        return isinstance(self.sink.connector, KafkaSinkOptions)
+
+    @property
+    def loses(self) -> str:
+        """What goes there, for a question."""
+        rows = "the rows that come from these"
+        return f"{rows}, by null values for their keys" if self.is_topic else rows
+
 
 def reach_sinks(
     context: Context, shown: Mapping[str, Mapping[str, str] | None]
@@ -52,19 +67,22 @@ def reach_sinks(
             shown[sink.upstream],
             f"a sink that delivers rows to {sink.connector.connector} {sink.place}",
         )
-        if not isinstance(sink.connector, IcebergSinkOptions):
+        if not isinstance(sink.connector, IcebergSinkOptions | KafkaSinkOptions):
             beyond.append(f"{sink.name}: {what}")
         elif not names:
             beyond.append(f"{sink.name}: {what}, and does not show the columns of the condition as they are")
-        elif (why := why_beyond(context, sink)) is not None:
+        elif (why := why_beyond(context, sink, names.values())) is not None:
             beyond.append(f"{sink.name}: {what}; {why}")
         else:
             reached.append(ReachedSink(sink, names))
     return reached, beyond
 
 
-def why_beyond(context: Context, sink: Sink) -> str | None:
-    """Why the rows in the table of a sink can't be erased; None: they can be, or nothing is delivered yet."""
+def why_beyond(context: Context, sink: Sink, columns: Iterable[str] = ()) -> str | None:
+    """Why the rows in the table of a sink, or in its topic by these columns, can't be erased; None: they can be, or
+    nothing is delivered yet."""
+    if isinstance(sink.connector, KafkaSinkOptions):
+        return why_not_deleted(context, sink, [*columns])
     identifier = identifier_of(context, sink)
     if not context.tables.exists(identifier):
         return None
@@ -99,10 +117,13 @@ def identifier_of(context: Context, sink: Sink) -> str:
 
 def sink_erasures(
     context: Context, sinks: Iterable[ReachedSink], condition: Callable[[Mapping[str, str]], RowsCondition]
-) -> Iterator[SinkErasure]:
+) -> Iterator[SinkErasure | TopicErasure]:
     """Those of sinks that have delivered something; hold their leases."""
     for one in sinks:
-        if context.tables.exists(identifier_of(context, one.sink)):
+        if one.is_topic:
+            if read_position(context.project.storage, one.sink) is not None:
+                yield TopicErasure(context, one.sink, condition(one.names))
+        elif context.tables.exists(identifier_of(context, one.sink)):
             yield SinkErasure(context, one.sink, condition(one.names))
 
 
@@ -112,6 +133,10 @@ class SinkErasure:
     def __init__(self, context: Context, sink: Sink, condition: RowsCondition) -> None:
         self._context, self.sink, self._condition = context, sink, condition
         self.table: StoredTable = context.tables.open(identifier_of(context, sink), context.project.owner)
+
+    def look(self) -> ErasedTable:
+        """What an erasure would do."""
+        return ErasedTable(self.sink.name, self.find(), snapshots=earlier(self.table))
 
     def find(self) -> int:
         """How many rows of the table go. Raises TG502 if it is not what was looked at before the erasure."""

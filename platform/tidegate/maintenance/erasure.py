@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from tidegate.wording import counted
+
+if TYPE_CHECKING:
+    from tidegate.iceberg.retire import Gone
 
 
 @dataclass
 class ErasedTable:
     """What was done to one table, or would be. `rows`: that went; of a log also by outcome. `files`: written again.
     `snapshots`: that went. `orphans`: files that no snapshot knew. `marked`: windows of a view that keep their
-    counts. `recomputed`: whether a view was, from the rows that are left. `dropped`: the branch environment whose table
-    was dropped as a whole; then `table` begins with its namespace."""
+    counts. `keys`: of a topic, that were deleted by null values. `recomputed`: whether a view was, from the rows that
+    are left. `dropped`: the branch environment whose table was dropped as a whole; then `table` begins with its
+    namespace."""
 
     table: str
     rows: int = 0
@@ -22,6 +28,7 @@ class ErasedTable:
     snapshots: int = 0
     orphans: int = 0
     marked: int = 0
+    keys: int | None = None
     recomputed: bool = False
     dropped: str | None = None
 
@@ -48,3 +55,10 @@ class Erasure:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return asdict(self)
+
+
+def said_of(gone: Gone, files: int) -> str:
+    """Of rows of a log that go, with so many files written again: how many, by outcome."""
+    counts = {"on time": gone.on_time, "late": gone.late, "rejected": gone.rejected}
+    told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "none"
+    return f"rows: {told}; {counted(files, 'file')} written again"

@@ -61,13 +61,23 @@ class JavaOffsets:
 
     def topic_id(self, topic: str) -> str | None:
         """Kafka's id of one of the topics. None from brokers before 2.8."""
+        described = self._asked().describeTopics(self._topics).allTopicNames().get()
+        found = str(described.get(topic).topicId())
+        return None if found == _NO_ID else found
+
+    def setting(self, topic: str, name: str) -> str:
+        """What one of the topic's settings is."""
+        kind = java_class(self._jvm, "org.apache.kafka.common.config.ConfigResource$Type")
+        resource = java_class(self._jvm, "org.apache.kafka.common.config.ConfigResource")(kind.TOPIC, topic)
+        one = java_class(self._jvm, "java.util.Collections").singleton(resource)
+        return str(self._asked().describeConfigs(one).all().get().get(resource).get(name).value())
+
+    def _asked(self) -> Any:
         if self._admin is None:
             self._admin = java_class(self._jvm, "org.apache.kafka.clients.admin.AdminClient").create(
                 self._properties
             )
-        described = self._admin.describeTopics(self._topics).allTopicNames().get()
-        found = str(described.get(topic).topicId())
-        return None if found == _NO_ID else found
+        return self._admin
 
     def latest(self) -> dict[str, dict[str, int]]:
         """By topic and partition the next free offset."""
@@ -146,6 +156,10 @@ class KafkaTopic:
     def topic_id(self) -> str | None:
         """Kafka's id of the topic: another one of the same name has another. None from brokers before 2.8."""
         return self._ask(lambda: self._offsets.topic_id(self._topic))
+
+    def setting(self, name: str) -> str:
+        """What one of the topic's settings is, for example `cleanup.policy`."""
+        return self._ask(lambda: self._offsets.setting(self._topic, name))
 
     def latest(self) -> dict[str, int]:
         """The next free offset of every partition."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from tidegate.project.kafka import topic as topic_name
 from tidegate.runtime.cluster_looks import SharedLooks
 from tidegate.runtime.kafka_broker import KafkaTopic, require_kafka
 from tidegate.runtime.kafka_jobs import kafka_jobs
-from tidegate.runtime.topics import MESSAGE, MessageJobs
+from tidegate.runtime.topics import MESSAGE, PLACED_MESSAGE, MessageJobs
 from tidegate.sql.options.kafka_options import BOOTSTRAP, written_servers
 from tidegate.sql.options.kafka_reader import why_java
 from tidegate.store.brokers.broker import BrokerConnection, Offsets
@@ -33,6 +34,8 @@ _DURABLE = {"acks": "all", "enable.idempotence": "true"}
 #: A task keeps a core of others while it waits for a broker, so it waits less long than Kafka's clients do by
 #: default (two minutes); what was not delivered is delivered by the next try.
 _WAITS = {"max.block.ms": "15000", "request.timeout.ms": "15000", "delivery.timeout.ms": "60000"}
+#: The setting of a topic that says what becomes of its old messages.
+_CLEANUP = "cleanup.policy"
 #: Properties that say how a broker is reached.
 _ACCESS = ("security.", "sasl.", "ssl.")
 
@@ -108,26 +111,40 @@ class SparkSinkTopic:
                 return broker.offsets(topic), broker.topic_id(topic)
         except OnlyForJava:
             require_kafka(self._spark)
-        servers = written_servers(self._options.properties)
-        named = self._sink.name, self._sink.location
-        java = KafkaTopic(self._spark, self._clusters, properties, topic, servers, *named)
-        try:
+        with closing(self._java()) as java:
             earliest, latest = java.earliest(), java.latest()
             return {int(p): (earliest.get(p, 0), end) for p, end in latest.items()}, java.topic_id()
-        finally:
-            java.close()
 
-    def headers(self, since: Mapping[int, int], until: Mapping[int, int]) -> DataFrame:
+    def is_compacted(self) -> bool:
+        topic, properties = topic_name(self._options), java_properties(self._options)
+        try:
+            with BrokerConnection(properties, shown=self._options.properties) as broker:
+                policy = broker.setting(topic, _CLEANUP)
+        except OnlyForJava:
+            require_kafka(self._spark)
+            with closing(self._java()) as java:
+                policy = java.setting(_CLEANUP)
+        return "compact" in policy.split(",")
+
+    def messages(self, since: Mapping[int, int], until: Mapping[int, int]) -> DataFrame:
         properties, topic = java_properties(self._options), topic_name(self._options)
         # Markers of others' transactions leave gaps.
         more = {"failOnDataLoss": "false"}
-        return _read(self._spark, properties, topic, since, until, more).select("headers")
+        found = _read(self._spark, properties, topic, since, until, more)
+        return found.select("key", "value", "headers", "partition", "offset")
 
     def send(self, messages: DataFrame) -> None:
-        writer = map_in_arrow(messages, FirstAttempt(), MESSAGE).write.format("kafka").mode("append")
+        schema = PLACED_MESSAGE if "partition" in messages.columns else MESSAGE
+        writer = map_in_arrow(messages, FirstAttempt(), schema).write.format("kafka").mode("append")
         for key, value in producer_properties(java_properties(self._options)).items():
             writer = writer.option(f"kafka.{key}", value)
         writer.option("topic", topic_name(self._options)).save()
+
+    def _java(self) -> KafkaTopic:
+        servers = written_servers(self._options.properties)
+        named = self._sink.name, self._sink.location
+        topic, properties = topic_name(self._options), java_properties(self._options)
+        return KafkaTopic(self._spark, self._clusters, properties, topic, servers, *named)
 
 
 def producer_properties(given: Mapping[str, str]) -> dict[str, str]:

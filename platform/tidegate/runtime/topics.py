@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Rows that a sink sends: a message each. Without a key a message goes to any partition.
 MESSAGE = "key string, value string, headers array<struct<key:string,value:binary>>"
+#: Those that say into which partition each message goes.
+PLACED_MESSAGE = f"{MESSAGE}, partition int"
 
 
 #: Messages of a partition, from an offset until another one.
@@ -85,13 +87,18 @@ class SinkTopic(Protocol):
         such topic, or the broker does not answer or refuses; TG550, TG551 of one that only Java's client has access
         to."""
 
-    def headers(self, since: Mapping[int, int], until: Mapping[int, int]) -> DataFrame:
-        """The `headers` of the messages with offsets [since, until), in any order. Gaps are no error."""
+    def is_compacted(self) -> bool:
+        """Whether the brokers keep only the last message of each key (`cleanup.policy` has `compact`), so that a null
+        value deletes what the key had. Raises as `state`, also if this user may not see the topic's settings."""
+
+    def messages(self, since: Mapping[int, int], until: Mapping[int, int]) -> DataFrame:
+        """The messages with offsets [since, until), in any order: `key`, `value`, `headers`, `partition` (INT),
+        `offset`. Gaps are no error."""
 
     def send(self, messages: DataFrame) -> None:
-        """Send rows of `MESSAGE`, those of a key to one partition and in their order; returns when all replicas in sync
-        have all of them. If it raises, some of them may have been sent, each of them once. The error's text has
-        `tasks.first_attempt.REPEATED` if it was the runner that gave up before the broker did."""
+        """Send rows of `MESSAGE`, those of a key to one partition and in their order, or of `PLACED_MESSAGE`; returns
+        when all replicas in sync have all of them. If it raises, some of them may have been sent, each of them once.
+        The error's text has `tasks.first_attempt.REPEATED` if it was the runner that gave up before the broker did."""
 
 
 class Topics(Protocol):

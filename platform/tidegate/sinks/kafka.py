@@ -20,33 +20,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate.confidential import variables
 from tidegate.errors import TidegateError
-from tidegate.iceberg.layout import quote
 from tidegate.jvm.failures import spark_message
-from tidegate.plan.sink_stages import KAFKA_ID_HEADER, KAFKA_REVISION_HEADER
-from tidegate.sinks.amended import AMENDMENT, NUMBER, Amended
+from tidegate.plan.sink_stages import KAFKA_ID_HEADER
 from tidegate.sinks.changed import VersionMessages, unreadable
-from tidegate.sinks.filewriter import as_json
+from tidegate.sinks.kafka_messages import KafkaMessages
 from tidegate.sinks.sink_writer import Delivered
 from tidegate.sinks.statefile import StateFile
 from tidegate.sinks.upstream import Upstream, few_files
-from tidegate.sql.catalog.objects import View
-from tidegate.sql.dialect.inner_names import inner
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.store.brokers.broker import Offsets
 from tidegate.store.positions import KAFKA_POSITION, Position, position_file
 from tidegate.tasks.first_attempt import REPEATED
-from tidegate.views.revisions.revisions import beside_units
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from tidegate.runtime.context import Context
+    from tidegate.runtime.topics import SinkTopic
     from tidegate.sql.catalog.objects import Sink
 
-#: Inside, beside what a message has: the commit that a row is of, and what equal rows have in common.
-_COMMIT, _HASH = inner("commit"), inner("hash")
-#: Those of the version before.
-_KEY, _VALUE = inner("key"), inner("value")
+#: What becomes of messages that were not sent.
+_FINISHED = "no row is lost: the next run reads which rows arrived, and delivers the rest"
 #: How often one run looks into the topic and goes on, where tasks broke off that Spark would have repeated.
 _ROUNDS = 3
 
@@ -64,6 +58,7 @@ class KafkaSink:
             sink,
             sink.connector,
         )
+        self._messages = KafkaMessages(context.tables, sink)
         self._storage = context.project.storage
         self._topic = context.runner.topics.sink(sink, self._options)
         place = position_file(self._storage, sink)
@@ -132,7 +127,9 @@ class KafkaSink:
                 raise unreadable(self._sink)
             upstream = found
         changed = VersionMessages(upstream, before, start, Position.of_document(state), pending)
-        self._send_all(lambda arrived: self._differences(changed, state, arrived), state, offsets, resumed)
+        self._send_all(
+            lambda arrived: self._messages.differences(changed, state, arrived), state, offsets, resumed
+        )
         reached = {key: pending[key] for key in ("tick", "total", "amendments")}
         reached["commit"] = pending.get("commit")
         self._state.write(self._begun(replace(start, **reached), state["topic_id"]))
@@ -168,7 +165,7 @@ class KafkaSink:
         changed = upstream.amended(self._tables, after, upto)
         if reached["total"] > after.total or changed is not None or upto > after.amendments:
             self._send_all(
-                lambda arrived: self._messages(upstream, state, upto, changed, arrived),
+                lambda arrived: self._messages.pending(upstream, state, upto, changed, arrived),
                 state,
                 offsets,
                 resumed,
@@ -193,118 +190,8 @@ class KafkaSink:
                 return
             except Exception as error:
                 if REPEATED not in str(error) or round_ == _ROUNDS - 1:
-                    raise self._broke_off(error) from None
+                    raise broke_off(self._sink, error, _FINISHED) from None
             resumed, offsets = True, self._offsets(state)
-
-    def _messages(
-        self,
-        upstream: Upstream,
-        state: Mapping[str, Any],
-        upto: int,
-        changed: Amended | None,
-        arrived: DataFrame | None,
-    ) -> DataFrame:
-        """Rows of `MESSAGE`, of the pending commits and of the windows that amendments up to `upto` have `changed`,
-        without those whose `id` arrived. Those of a key are in one task, in the order in which they became final;
-        without a key no order can be kept."""
-        from pyspark.sql import functions as F
-
-        after = Position.of_document(state)
-        stored = upstream.stored(self._tables, after.tick, state["pending"]["tick"], upto, after.edge)
-        by = _ordering(upstream)
-        rows = self._rows(upstream, stored, by)
-        if isinstance(upstream.source, View):
-            rows = rows.withColumn(_COMMIT, F.col(by[0]).cast("string"))
-            if changed is not None:
-                rows = rows.unionByName(self._again(upstream, after, upto, changed, by))
-        return self._with_ids(upstream, rows, by, state["delivery"], arrived)
-
-    def _with_ids(
-        self, upstream: Upstream, rows: DataFrame, by: list[str], delivery: str, arrived: DataFrame | None
-    ) -> DataFrame:
-        """Rows with `key`, `value`, `by`, and of a view `_COMMIT` and `NUMBER`, as `MESSAGE`, without those whose id
-        has arrived."""
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
-        together = "key" if self._options.key else _HASH
-        if isinstance(upstream.source, View):
-            # Rows that are equal are the same message: it does not matter which of them arrived, but how many did.
-            rows = rows.withColumn(_HASH, F.md5(F.coalesce("value", "key"))).repartition(together)
-            equal = Window.partitionBy("key", _HASH, _COMMIT).orderBy(by[0])
-            parts = [F.col(_COMMIT), F.col(_HASH), F.row_number().over(equal)]
-        else:
-            # Of a log: partition and offset.
-            parts = [F.col(by[1]), F.col(by[2])]
-            rows = rows.withColumn(_HASH, F.hash(*parts)).repartition(together)
-        rows = rows.withColumn("id", F.concat_ws("/", F.lit(delivery), *parts))
-        if arrived is not None:
-            rows = rows.join(arrived, "id", "left_anti").repartition(together)
-        headers = [_header(KAFKA_ID_HEADER, "id")]
-        if upstream.upserts:
-            headers.append(_header(KAFKA_REVISION_HEADER, NUMBER))
-        return rows.sortWithinPartitions(*by).select("key", "value", F.array(*headers).alias("headers"))
-
-    def _differences(
-        self, changed: VersionMessages, state: Mapping[str, Any], arrived: DataFrame | None
-    ) -> DataFrame:
-        """Rows of `MESSAGE`: of a new version what is not the same in the one before, and a null value for every key
-        that it does not have any more. Without those whose `id` arrived."""
-        from pyspark.sql import functions as F
-
-        upstream, by = changed.upstream, _ordering(changed.upstream)
-        now = self._rows(upstream, changed.rows(self._tables), by)
-        # (What orders the rows of the version before may be of another number of columns.)
-        then = self._rows(changed.before, changed.rows_before(self._tables), _ordering(changed.before))
-        known = then.select(F.col("key").alias(_KEY), F.col("value").alias(_VALUE)).distinct()
-        same = F.col("key").eqNullSafe(F.col(_KEY)) & (F.col("value") == F.col(_VALUE))
-        came = now.join(known, same, "left_anti")
-        went = then.select("key").where(F.col("key").isNotNull()).distinct()
-        went = went.join(now.select("key"), "key", "left_anti")
-        nothing = {name: F.lit(None).cast(kind) for name, kind in now.dtypes if name != "key"}
-        went = went.withColumns({**nothing, NUMBER: F.lit(1).cast("bigint")})
-        rows = came.unionByName(went).withColumn(_COMMIT, F.lit(changed.commit))
-        return self._with_ids(upstream, rows, by, state["delivery"], arrived)
-
-    def _rows(self, upstream: Upstream, stored: DataFrame, by: list[str]) -> DataFrame:
-        """`key`, `value` and `by`: the columns that order them; of a view also `NUMBER`, `AMENDMENT`."""
-        from pyspark.sql import functions as F
-
-        assert self._sink.format is not None
-        names = [column.name for column in upstream.source.columns]
-        return stored.select(
-            self._key().alias("key"),
-            as_json(names, self._sink.format).alias("value"),
-            *[F.col(name).alias(alias) for name, alias in zip(upstream.order, by, strict=True)],
-            *([NUMBER, AMENDMENT] if isinstance(upstream.source, View) else []),
-        )
-
-    def _again(
-        self, upstream: Upstream, after: Position, upto: int, changed: Amended, by: list[str]
-    ) -> DataFrame:
-        """What replaces the messages of amended windows: their rows, and a null value for every key that was there and
-        is not any more. `_COMMIT` says which amendment it was."""
-        from pyspark.sql import functions as F
-
-        view = upstream.source
-        assert isinstance(view, View)
-        came = self._rows(upstream, upstream.again(self._tables, after, changed, upto), by)
-        then = upstream.stored(self._tables, 0, after.tick, after.amendments).drop(NUMBER, AMENDMENT)
-        then = beside_units(upstream.around(then, changed), changed.windows, view, [NUMBER, AMENDMENT])
-        went = self._rows(upstream, then, by).join(came.select("key"), "key", "left_anti")
-        went = went.where(F.col("key").isNotNull()).withColumn("value", F.lit(None).cast("string"))
-        commit = F.concat(F.lit("a"), F.col(AMENDMENT).cast("string"))
-        return came.unionByName(went).withColumn(_COMMIT, commit)
-
-    def _key(self) -> Column:
-        from pyspark.sql import functions as F
-
-        assert self._sink.format is not None
-        if not self._options.key:
-            return F.lit(None).cast("string")
-        if self._options.key_encode == "text":
-            return F.col(quote(self._options.key[0])).cast("string")
-        return as_json(self._options.key, self._sink.format)
 
     def _arrived(self, state: Mapping[str, Any], offsets: Offsets) -> DataFrame:
         """The ids (`id`) of this sink that the topic got since the pending delivery began."""
@@ -316,49 +203,53 @@ class KafkaSink:
             # From the start if the partition is new since then, or was cut: ids that are not asked for do no harm.
             since = ends.get(str(partition), earliest)
             start[partition] = since if earliest <= since <= end else earliest
-        found = self._topic.headers(start, {partition: end for partition, (_, end) in offsets.items()})
+        found = self._topic.messages(start, {partition: end for partition, (_, end) in offsets.items()})
         ids = F.expr(f"filter(headers, h -> h.key = '{KAFKA_ID_HEADER}')[0].value").cast("string")
         return found.select(ids.alias("id")).where(F.col("id").startswith(f"{state['delivery']}/"))
 
     def _offsets(self, state: Mapping[str, Any]) -> Offsets:
-        """Those of the topic, if it is the one that the sink began with. Raises TG541, TG621."""
-        offsets, topic_id = self._topic.state()
-        if topic_id != state["topic_id"]:
-            raise TidegateError(
-                "TG541",
-                f'"{self._sink.name}" can\'t deliver: {self._options.topic} is not the topic that it '
-                "delivered into, but another topic of the same name: it was recreated, or is at "
-                "another broker",
-                hint=f"DROP SINK {self._sink.name} and CREATE it again: from the beginning, or with snapshot = 'false'",
-                location=self._sink.location,
-            )
-        return offsets
+        return offsets_of(self._sink, self._topic, state)
 
-    def _broke_off(self, error: Exception) -> TidegateError:
-        text = "a task failed several times" if REPEATED in str(error) else spark_message(error)
-        return TidegateError(
-            "TG545",
-            f'"{self._sink.name}" could not deliver into topic {self._options.topic}: {self._masked(text)}',
-            hint="no row is lost: the next run reads which rows arrived, and delivers the rest",
-            location=self._sink.location,
+
+def require_topic(context: Context, sink: Sink) -> None:
+    """Raise what would keep a sink that has begun from delivering: TG554, TG541 and those of `SinkTopic.state`."""
+    assert isinstance(sink.connector, KafkaSinkOptions)
+    topic, storage = context.runner.topics.sink(sink, sink.connector), context.project.storage
+    topic.require()
+    offsets_of(sink, topic, StateFile(storage, position_file(storage, sink), sink.name).read() or {})
+
+
+def offsets_of(sink: Sink, topic: SinkTopic, state: Mapping[str, Any]) -> Offsets:
+    """Those of a topic, if it is the one that the sink began with, by its `state`. Raises TG541, TG621."""
+    offsets, topic_id = topic.state()
+    if topic_id != state["topic_id"]:
+        raise TidegateError(
+            "TG541",
+            f'"{sink.name}" can\'t deliver: {sink.place} is not the topic that it delivered into, but another topic '
+            "of the same name: it was recreated, or is at another broker",
+            hint=f"DROP SINK {sink.name} and CREATE it again: from the beginning, or with snapshot = 'false'",
+            location=sink.location,
         )
-
-    def _masked(self, text: str) -> str:
-        """Without what came out of the environment."""
-        written = [self._options.topic, *self._options.properties.values()]
-        values = {os.environ.get(name, "") for one in written for name in variables(one)}
-        for value in sorted(values - {""}, key=len, reverse=True):
-            text = text.replace(value, "***")
-        return text
+    return offsets
 
 
-def _ordering(upstream: Upstream) -> list[str]:
-    """What the columns that order the rows are called beside the parts of a message."""
-    return [inner(f"by{i}") for i in range(len(upstream.order))]
+def broke_off(sink: Sink, error: Exception, hint: str) -> TidegateError:
+    """TG545 for messages that could not be sent."""
+    options = sink.connector
+    assert isinstance(options, KafkaSinkOptions)
+    text = "a task failed several times" if REPEATED in str(error) else spark_message(error)
+    return TidegateError(
+        "TG545",
+        f'"{sink.name}" could not deliver into topic {options.topic}: {_masked(options, text)}',
+        hint=hint,
+        location=sink.location,
+    )
 
 
-def _header(name: str, column: str) -> Column:
-    from pyspark.sql import functions as F
-
-    value = F.col(column).cast("string").cast("binary")
-    return F.struct(F.lit(name).alias("key"), value.alias("value"))
+def _masked(options: KafkaSinkOptions, text: str) -> str:
+    """Without what came out of the environment."""
+    written = [options.topic, *options.properties.values()]
+    values = {os.environ.get(name, "") for one in written for name in variables(one)}
+    for value in sorted(values - {""}, key=len, reverse=True):
+        text = text.replace(value, "***")
+    return text

@@ -198,6 +198,20 @@ class BrokerConnection:
         found = uuid.UUID(str(self._described(topic).get("topic_id") or uuid.UUID(int=0)))
         return base64.urlsafe_b64encode(found.bytes).decode().rstrip("=") if found.int else None
 
+    def setting(self, topic: str, name: str) -> str:
+        """What one of the topic's settings is, for example `cleanup.policy`. Raises TG621."""
+        from kafka.admin import ConfigResource
+        from kafka.errors import KafkaError
+
+        self._described(topic)
+        try:
+            found = self._client.describe_configs(
+                [ConfigResource("TOPIC", topic, {name: None})], config_filter="all"
+            )
+        except KafkaError as error:
+            raise self._refused(f"the settings of {_named(topic)}", error) from None
+        return str(found["topic"][topic][name]["value"])
+
     def _described(self, topic: str) -> dict[str, Any]:
         from kafka.errors import KafkaError
 

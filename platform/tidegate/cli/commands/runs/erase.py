@@ -78,7 +78,8 @@ def erase(
 ) -> int:
     """Erase the rows of a person, for example on a request under the GDPR, from the on-time, late and rejected rows of
     a source and from views and Iceberg sinks that show the columns of the condition, and remove all earlier snapshots
-    and files that contain them. With --recompute, other views are computed again. The rows cannot be restored.
+    and files that contain them. In a compacted topic, a Kafka sink with keys sends null values for them. With
+    --recompute, other views are computed again. The rows cannot be restored.
 
     It asks first. A record remains of who asked, when, and how many rows of which partition and hour, so that audits
     still find no difference. If a place with such rows cannot be reached, nothing is erased. Stop runs and live mode
@@ -145,6 +146,11 @@ def _said(table: ErasedTable, dry_run: bool) -> str:
     if table.dropped is not None:
         which = f'{table.table}: table of environment "{table.dropped}"'
         return f"{which} would be dropped" if dry_run else f"{which} dropped"
+    if table.keys is not None:
+        keys = counted(table.keys, "key")
+        return (
+            f"{table.table}: {keys} {'would be' if dry_run else 'were'} deleted in the topic by null values"
+        )
     if table.recomputed:
         left = (
             ""
