@@ -149,6 +149,23 @@ def test_E9_what_the_view_has_no_longer_and_keys_of_an_earlier_definition_are_fo
     assert {row[0] for row in latest(broker, topic)} == {"ann", "bob"}
 
 
+def test_E9_a_key_that_is_in_two_partitions_is_deleted_in_both(
+    workbench: Workbench, broker: Broker, sink: Sinks
+) -> None:
+    topic = broker.topic(cleanup_policy="compact", partitions=1)
+    session = sink("orders", topic, "key.columns = 'customer', key.encode = 'text'")
+    arrive(workbench.root, 1)
+    session.run()
+    broker.add_partitions(topic, 6)
+    arrive(workbench.root, 2)
+    session.run()
+    assert {partition for partition, _ in of_person(broker, topic)} > {0}
+    assert {t.table: t.keys for t in erased(session).tables}["out"] == 2
+    broker.compact(topic)
+    assert of_person(broker, topic) == []
+    assert {row[0] for row in latest(broker, topic)} == {"ann", "bob"}
+
+
 def test_E9_a_row_that_has_the_same_key_is_sent_again(
     workbench: Workbench, broker: Broker, sink: Sinks
 ) -> None:

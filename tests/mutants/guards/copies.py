@@ -12,6 +12,7 @@ _STAYING = "tests/maintenance/test_erase_staying.py"
 _STORED = "tests/maintenance/backups/test_backup.py"
 _MEMORIES = "test_R2_memories_of_a_batch_between_the_two_copies_are_in_the_copy_and_missing_ones_are_found"
 _SINKS = "tests/sinks/test_restored_sinks.py"
+_TOPICS = "tests/maintenance/test_erase_topics.py"
 _TOGETHER = "tests/evolve/test_apply_at_together.py"
 _APPLY = "tests/session/test_apply_beside_live.py"
 _ALTER = "tests/session/test_alter_beside_live.py"
@@ -159,6 +160,36 @@ GUARDS: tuple[Guard, ...] = (
         "            if found is not None and number_of(found[0].table, table.uuid) in kept:",
         "            if False:",
         (f"{_STAYING}::test_E6_E9_a_sink_keeps_the_version_from_which_it_goes_over",),
+    ),
+    Guard(
+        "erase-in-another-partition",
+        "E9",
+        "A key is deleted in each partition that has a last message of it.",
+        "sinks/kafka_erasure.py",
+        "        ).groupBy(_KEY, _PARTITION)",
+        "        ).groupBy(_KEY).agg(F.max(_PARTITION).alias(_PARTITION), F.max_by(_NEWEST, _OFFSET).alias(_NEWEST))\n"
+        '        return by_key.select(_KEY, _PARTITION, f"{_NEWEST}.*").where(F.col(_VALUE)).drop(_VALUE)',
+        (f"{_TOPICS}::test_E9_a_key_that_is_in_two_partitions_is_deleted_in_both",),
+    ),
+    Guard(
+        "erase-what-does-not-tell",
+        "E9",
+        "A message that does not have the columns of the condition refuses the erasure.",
+        "maintenance/erase_topics.py",
+        "    if count := messages.unreadable():",
+        "    if count := 0:",
+        (f"{_TOPICS}::test_E9_a_topic_that_can_not_delete_refuses_all_of_it",),
+    ),
+    Guard(
+        "erase-behind-a-delivery",
+        "E6",
+        "The topic of a view that is recomputed gets the differences before the version before is removed.",
+        "maintenance/erase_recompute.py",
+        "            deliver(context, sink)",
+        "            pass",
+        (
+            f"{_TOPICS}::test_E6_E9_the_topic_of_a_view_that_is_recomputed_gets_the_differences_wherever_it_is_killed",
+        ),
     ),
     Guard(
         "promote-of-an-earlier-query",

@@ -210,7 +210,13 @@ class BrokerConnection:
             )
         except KafkaError as error:
             raise self._refused(f"the settings of {_named(topic)}", error) from None
-        return str(found["topic"][topic][name]["value"])
+        # (What this user may not see is empty.)
+        told = found.get("topic", {}).get(topic, {}).get(name)
+        if told is None:
+            message = f"{_named(topic)}: this user has no permission to see the setting {name}"
+            hint = "the user needs the permission DESCRIBE_CONFIGS on the topic"
+            raise TidegateError("TG621", message, hint=hint)
+        return str(told["value"])
 
     def _described(self, topic: str) -> dict[str, Any]:
         from kafka.errors import KafkaError
