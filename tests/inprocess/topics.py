@@ -142,7 +142,8 @@ class InProcessSinkTopic:
         pass
 
     def state(self) -> tuple[Offsets, str | None]:
-        topic, properties = topic_name(self._options), java_properties(self._options)
+        topic = topic_name(self._options)
+        properties = {**java_properties(self._options), "isolation.level": "read_uncommitted"}
         with Connection(properties, shown=self._options.properties, find=self._find) as connection:
             return connection.offsets(topic), connection.topic_id(topic)
 
@@ -157,9 +158,7 @@ class InProcessSinkTopic:
 
         def fetch() -> pa.Table:
             broker = self._find(properties[BOOTSTRAP[1]])
-            return _table(
-                _as_of_spark(lambda: broker.fetch(topic, ranges, _committed(properties), complete=False))
-            )
+            return _table(_as_of_spark(lambda: broker.fetch(topic, ranges, False, complete=False)))
 
         names = [
             "_key AS key",

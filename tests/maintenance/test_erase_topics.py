@@ -27,7 +27,6 @@ from tidegate.project.jobs.maintenance import Policy
 from tidegate.runtime.kafka_topics import SparkSinkTopic
 from tidegate.session.session import Session
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
-from tidegate.views.amend.rebuild import rebuild
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -186,62 +185,6 @@ def test_E9_a_row_that_has_the_same_key_is_sent_again(
     broker.compact(topic)
     assert [(row[0], row[1]) for row in latest(broker, topic)] == [("bob", "7"), ("bob", "9")]
     assert len({m.headers for _, m in broker.stored(topic)}) == 2
-
-
-@pytest.mark.parametrize(
-    ("policy", "upstream", "options", "form", "why"),
-    [
-        ("delete", "hourly", UPSERT, "", "the brokers do not compact it"),
-        ("compact", "hourly", "amendments = 'ignore'", "", "its messages have no key"),
-        ("compact", "sorted", "key.columns = 'customer'", " (timestamp_format = 'yyyy')", "the text of at"),
-        ("compact", "hourly", UPSERT, "renamed", "the last message of 1 key does not have the columns of"),
-        ("compact", "hourly", UPSERT, "recreated", "TG541"),
-        (
-            "compact",
-            "hourly",
-            UPSERT,
-            "behind",
-            'it has not gone over to the current version of "hourly" yet',
-        ),
-    ],
-)
-def test_E9_a_topic_that_can_not_delete_refuses_all_of_it(
-    workbench: Workbench,
-    broker: Broker,
-    sink: Sinks,
-    policy: str,
-    upstream: str,
-    options: str,
-    form: str,
-    why: str,
-) -> None:
-    topic = broker.topic(cleanup_policy=policy)
-    encode = form if form.startswith(" ") else ""
-    session = sink(upstream, topic, options, encode, HOURLY + SORTED)
-    arrive(workbench.root, 1, 2)
-    session.run()
-    if form == "renamed":
-        # Of a time when the column had another name.
-        broker.append(topic, b"old", json.dumps({"buyer": WHO}).encode(), (("tidegate-id", b"x/1/1"),))
-        # Another program's message is its own.
-        broker.append(topic, b"other", json.dumps({"buyer": WHO}).encode(), ())
-    elif form == "recreated":
-        broker.recreate(topic, 1)
-    elif form == "behind":
-        session = sink(upstream, topic, options, encode, HOURLY.replace("count(*)", "1 + count(*)") + SORTED)
-        rebuild(session, ["hourly"])
-    ends, where = (
-        broker.ends(topic),
-        WHERE if upstream == "hourly" else f"{WHERE} AND at > TIMESTAMP '2026-01-01'",
-    )
-    session = workbench.session()
-    session.confirm = lambda text: True
-    with pytest.raises(TidegateError) as caught:
-        erase(session, "orders", where, (WHO,))
-    assert why in f"{caught.value.code} {caught.value.message}"
-    assert broker.ends(topic) == ends
-    assert ErasingFile(session.project.storage, "orders").read() is None
-    assert there(workbench.root)
 
 
 def test_R2_E9_an_erasure_that_is_killed_while_it_sends_is_finished(

@@ -25,7 +25,7 @@ from tidegate.maintenance.erase_branches import asked_about, drop, hold, is_thei
 from tidegate.maintenance.erase_history import EVERYTHING, earlier, forget_history
 from tidegate.maintenance.erase_log import FoundRows, LogErasure
 from tidegate.maintenance.erase_reach import branches_since, left_to_others, require_reach
-from tidegate.maintenance.erase_recompute import recomputed, require_staying
+from tidegate.maintenance.erase_recompute import following, recomputed, require_staying
 from tidegate.maintenance.erase_sinks import SinkErasure, sink_erasures
 from tidegate.maintenance.erase_state import StateErasure
 from tidegate.maintenance.erase_topics import TopicErasure
@@ -166,8 +166,7 @@ class _SourceErasure:
 
     def look(self) -> None:
         """What `run` would do."""
-        found = self._find()
-        self._table.files = len(found.files)
+        self._table.files = len((found := self._find()).files)
         self._say(found.sum)
         # The newest one alone would stay.
         self._table.snapshots = earlier(self._log.table)
@@ -214,8 +213,9 @@ class _SourceErasure:
             for view in [*(reached.view for reached in self._views), *self.staying]:
                 for part in ("", ".upkeep", "$next"):
                     held.enter_context(self._context.lease(view.name, part))
-            for sink in self._reach.sinks:
-                held.enter_context(self._context.lease(sink.sink.name))
+            followers = following(self._context, self.staying if self._recompute else ())
+            for sink in (*(one.sink for one in self._reach.sinks), *followers):
+                held.enter_context(self._context.lease(sink.name))
             hold(self._context, once(self._dropped), held)
             found = self._find()
             begun = self._agreed(found, file)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.plan.versions import kept_versions, number_of
-from tidegate.sinks.deliver import deliver
-from tidegate.sinks.kafka import require_topic
+from tidegate.sinks.changed import behind
+from tidegate.sinks.deliver import deliver, require_continues
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.store.positions import read_position
 from tidegate.views.amend.rebuild import rebuild
@@ -29,9 +29,9 @@ def require_staying(context: Context, views: Iterable[View], recompute: bool, be
     """Raise what would stand in the way with views whose rows stay, before anything is erased: TG506 for one whose
     results are not of its definition, since they may show what it does not; TG542 for a sink that needs an earlier
     version, which is removed, or the present one, if it is recomputed (E6); and then TG543 for a view of which rows are
-    beyond their retention, and results can't be kept in their place. A sink into a topic that gets the differences
-    (`amendments = 'upsert'`) gets them from `recomputed`; what keeps it from that is raised here (TG541, TG554, TG621).
-    `begins`: the erasure was not interrupted."""
+    beyond their retention, and results can't be kept in their place. A sink into a topic that upserts gets the
+    differences from `recomputed`: what keeps it from that is raised here (`require_continues`). `begins`: the erasure
+    was not interrupted."""
     for view in views:
         table = context.tables.open(context.identifier(view.name), context.project.owner)
         # (One that was interrupted may have recomputed what the view reads, and then recomputes the view.)
@@ -43,23 +43,24 @@ def require_staying(context: Context, views: Iterable[View], recompute: bool, be
         for sink in filter(_needs_earlier, context.catalog.sinks.of(view.name)):
             found = read_position(context.project.storage, sink)
             if recompute and sink.connector.upserts:
-                if begins and found is not None:
-                    # It gets the differences before the earlier version is removed.
-                    require_topic(context, sink)
-                continue
-            if recompute and begins:
+                # It gets the differences before the earlier version is removed.
+                if begins:
+                    require_continues(context, sink)
+            elif recompute and begins:
                 what = (
                     f'delivers "{view.name}", and can\'t continue with recomputed results, because the earlier '
                     "version is removed; nothing was erased"
                 )
                 hint = "on_change = 'replay' delivers all rows of the new version; or --keep-aggregates"
-                raise _refused(sink, what, hint)
-            if found is not None and number_of(found[0].table, table.uuid) in kept:
-                what = (
-                    f'has not gone over to the current version of "{view.name}" yet, and needs the earlier version '
-                    "for that, which an erasure removes"
-                )
-                raise _refused(sink, what, f"tidegate run {sink.name} first")
+                raise TidegateError("TG542", f'"{sink.name}" {what}', hint=hint, location=sink.location)
+            elif found is not None and number_of(found[0].table, table.uuid) in kept:
+                raise behind(sink)
+
+
+def following(context: Context, views: Iterable[View]) -> list[Sink]:
+    """The sinks of recomputed views that have to get the differences before the earlier versions are removed."""
+    sinks = [sink for view in views for sink in context.catalog.sinks.of(view.name)]
+    return [sink for sink in sinks if sink.connector.upserts and _needs_earlier(sink)]
 
 
 def _needs_earlier(sink: Sink) -> bool:
@@ -67,10 +68,6 @@ def _needs_earlier(sink: Sink) -> bool:
     (`sinks.changed.require_way`)."""
     options = sink.connector
     return isinstance(options, KafkaSinkOptions) if options.upserts else options.on_change != "replay"
-
-
-def _refused(sink: Sink, what: str, hint: str) -> TidegateError:
-    return TidegateError("TG542", f'"{sink.name}" {what}', hint=hint, location=sink.location)
 
 
 def recomputed(
@@ -96,9 +93,10 @@ def recomputed(
         if held:
             because[view.name] = "rows that its results come from were erased"
     done = frozenset(one.view for one in rebuild(context, names, notify=notify, because=because))
-    for sink in [sink for view in views for sink in context.catalog.sinks.of(view.name)]:
-        # (One that has delivered nothing needs no version before.)
-        if sink.connector.upserts and _needs_earlier(sink) and read_position(context.project.storage, sink):
+    for sink in following(context, views):
+        found = read_position(context.project.storage, sink)
+        life = context.tables.open(context.identifier(sink.upstream)).uuid
+        if found is not None and found[0].table != life:
             notify(f"{sink.name}: delivering what differs from the version before")
             deliver(context, sink)
     for view in views:

@@ -22,7 +22,16 @@ from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.sink_connectors import IcebergSinkOptions
-from tidegate.store.positions import Position, read_position, sink_table
+from tidegate.store.metadata import load_table
+from tidegate.store.positions import (
+    Position,
+    continues,
+    deployment,
+    is_moved,
+    last_deployment,
+    read_position,
+    sink_table,
+)
 
 if TYPE_CHECKING:
     from tidegate.iceberg.tables import StoredTable
@@ -61,6 +70,9 @@ def reach_sinks(
     what has the rows, what it calls the columns of the condition; None: it does not show all of them as they are."""
     reached, beyond = [], []
     for sink in context.catalog.sinks:
+        if (before := _before(context, sink)) is not None and {before["from"], sink.upstream} & shown.keys():
+            place = f"{before['connector']} {before['place']}"
+            beyond.append(f'{sink.name}: a sink that has delivered "{before["from"]}" to {place} before')
         if sink.upstream not in shown:
             continue
         names, what = (
@@ -76,6 +88,17 @@ def reach_sinks(
         else:
             reached.append(ReachedSink(sink, names))
     return reached, beyond
+
+
+def _before(context: Context, sink: Sink) -> Mapping[str, str] | None:
+    """What a sink has delivered last, and where to, if that is another place or input than its definition has now."""
+    storage, catalog = context.project.storage, context.catalog
+    last = last_deployment(storage, sink.name)
+    if last is None or not is_moved(last, sink):
+        return None
+    is_renamed = all(last[key] == deployment(sink)[key] for key in ("connector", "place"))
+    is_renamed = is_renamed and continues(last, sink, catalog, load_table(storage, sink.upstream))
+    return None if is_renamed else last
 
 
 def why_beyond(context: Context, sink: Sink, columns: Iterable[str] = ()) -> str | None:

@@ -105,7 +105,7 @@ class SparkSinkTopic:
         require_kafka(self._spark)
 
     def state(self) -> tuple[Offsets, str | None]:
-        topic, properties = topic_name(self._options), java_properties(self._options)
+        topic, properties = topic_name(self._options), self._reading()
         try:
             with BrokerConnection(properties, shown=self._options.properties) as broker:
                 return broker.offsets(topic), broker.topic_id(topic)
@@ -127,7 +127,7 @@ class SparkSinkTopic:
         return "compact" in policy.split(",")
 
     def messages(self, since: Mapping[int, int], until: Mapping[int, int]) -> DataFrame:
-        properties, topic = java_properties(self._options), topic_name(self._options)
+        properties, topic = self._reading(), topic_name(self._options)
         # Markers of others' transactions leave gaps.
         more = {"failOnDataLoss": "false"}
         found = _read(self._spark, properties, topic, since, until, more)
@@ -140,10 +140,14 @@ class SparkSinkTopic:
             writer = writer.option(f"kafka.{key}", value)
         writer.option("topic", topic_name(self._options)).save()
 
+    def _reading(self) -> dict[str, str]:
+        """Another program's open transaction hides nothing that this sink has sent."""
+        return {**java_properties(self._options), "isolation.level": "read_uncommitted"}
+
     def _java(self) -> KafkaTopic:
         servers = written_servers(self._options.properties)
         named = self._sink.name, self._sink.location
-        topic, properties = topic_name(self._options), java_properties(self._options)
+        topic, properties = topic_name(self._options), self._reading()
         return KafkaTopic(self._spark, self._clusters, properties, topic, servers, *named)
 
 

@@ -97,6 +97,15 @@ def require_newest(context: Context, sink: Sink) -> None:
     raise error
 
 
+def behind(sink: Sink) -> TidegateError:
+    """It has not gone over to the current version of its view, and the one that it has delivered is to be removed."""
+    what = (
+        f'"{sink.name}" has not gone over to the current version of "{sink.upstream}" yet, and needs the earlier '
+        "version for that, which an erasure removes"
+    )
+    return TidegateError("TG542", what, hint=f"tidegate run {sink.name} first", location=sink.location)
+
+
 def made_anew(sink: Sink) -> TidegateError:
     """What a sink delivers is not what it has delivered."""
     return TidegateError(

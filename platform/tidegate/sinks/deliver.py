@@ -11,11 +11,11 @@ from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
 from tidegate.plan.sink_stages import SinkStage
 from tidegate.plan.stages import delivery_stages
 from tidegate.runtime.result import SinkReport
-from tidegate.sinks.changed import follow, require_newest, require_way
+from tidegate.sinks.changed import behind, follow, require_newest, require_way
 from tidegate.sinks.console import ConsoleSink
 from tidegate.sinks.filesystem import FilesystemSink
 from tidegate.sinks.iceberg import IcebergSink
-from tidegate.sinks.kafka import KafkaSink
+from tidegate.sinks.kafka import KafkaSink, require_topic
 from tidegate.sinks.sink_writer import Delivered, SinkWriter
 from tidegate.sinks.statefile import StateFile
 from tidegate.sinks.upstream import Upstream
@@ -28,6 +28,7 @@ from tidegate.store.positions import (
     deployment_file,
     is_elsewhere,
     last_deployment,
+    read_position,
     refusal_file,
 )
 
@@ -66,6 +67,20 @@ def deliver(context: Context, sink: Sink, notify: Callable[[Event], None] | None
         seconds = round(time.monotonic() - started, 3)
         notify(SinkDelivered(sink.name, sink.connector.connector, done.rows, seconds, done.amended))
     return SinkReport(sink.name, done.rows, done.amended)
+
+
+def require_continues(context: Context, sink: Sink) -> None:
+    """Raise what would keep a Kafka sink that has begun from going over to a version of its view that is computed next:
+    TG542 for one that is not at the current version, or not of its commits; and TG506, TG541, TG554, TG550, TG551 or
+    TG621."""
+    upstream, found = Upstream.of(context, sink), read_position(context.project.storage, sink)
+    if upstream is None or found is None:
+        return
+    if found[0].table != upstream.newest.table:
+        raise behind(sink)
+    _require_known(context, sink, upstream, found[0])
+    require_newest(context, sink)
+    require_topic(context, sink)
 
 
 def begin(context: Context, sink: Sink) -> None:
