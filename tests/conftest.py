@@ -121,16 +121,18 @@ class Workbench:
         (self.root / "resources").mkdir(exist_ok=True)
         (self.root / "resources" / "local.yaml").write_text(json.dumps(self._environment), encoding="utf-8")
 
-    def session(self, compiled: bool = False) -> Session:
+    def session(self, environment: str = "local", compiled: bool = False) -> Session:
         """A new session, as a new process would open it. `compiled`: Spark compiles its queries and adapts their plans,
         which pays for rows by the hundred thousand."""
+        from tidegate.project import Project
         from tidegate.session.session import Session
 
+        project = Project.load(self.root, environment)
         if self._spark is None:
-            from tests.inprocess.session import open_session
+            from tests.inprocess.session import session_on
 
-            return open_session(self.root)
-        session = Session.open(project=self.root, spark=self._spark)
+            return session_on(project)
+        session = Session.open(project=project, spark=self._spark)
         if compiled:
             session.spark.conf.set("spark.sql.adaptive.enabled", "true")
             session.spark.conf.set("spark.sql.codegen.wholeStage", "true")

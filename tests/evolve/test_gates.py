@@ -147,7 +147,7 @@ def test_E2_steps_that_the_gate_has_missed_are_followed_by_what_they_come_to(wor
     assert known.number == 3
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 @pytest.mark.parametrize(
     ("changes", "rows"),
     [

@@ -11,20 +11,17 @@ import pytest
 from tests.conftest import Workbench
 from tests.evolve.test_apply import shown
 from tests.evolve.test_gates import COUNT, TABLE, VIEW, effects, first_release, gate_of, insert, opened
-from tests.inprocess.session import session_on
 from tidegate.errors import TidegateError
-from tidegate.project import Project
 from tidegate.session.apply import apply
 from tidegate.session.live import LiveGroup
 
 if TYPE_CHECKING:
     from tidegate.plan.events import Event
-    from tidegate.session.session import Session
 
 pytestmark = pytest.mark.runner("inprocess")
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 @pytest.mark.parametrize(
     "changes",
     [
@@ -164,10 +161,6 @@ def test_E2_E7_a_live_driver_whose_source_is_changed_by_another_reads_no_other_c
     assert shown(other, "SELECT n FROM v") == [(1,)]
 
 
-def _of(workbench: Workbench, environment: str) -> Session:
-    return session_on(Project.load(workbench.root, environment))
-
-
 def test_E2_a_gate_of_a_branch_follows_the_source_of_the_environment_that_it_reads(
     workbench: Workbench,
 ) -> None:
@@ -176,22 +169,22 @@ def test_E2_a_gate_of_a_branch_follows_the_source_of_the_environment_that_it_rea
     (folder / "prod.yaml").write_text(json.dumps({"warehouse": {"namespace": "prod"}}))
     (folder / "local.yaml").write_text(json.dumps({"reads": "prod", "warehouse": {"namespace": "branch"}}))
     workbench.assets(t=TABLE.format("a INT"), v=COUNT)
-    prod = _of(workbench, "prod")
+    prod = workbench.session("prod")
     insert(prod, "(1, '2026-01-01 12:00:00')", "(3, '2026-01-01 12:02:00')")
     # The branch has a column that the environment does not have yet: nothing is made of it.
     workbench.assets(t=TABLE.format("a INT, d INT"))
-    branch = _of(workbench, "local")
+    branch = workbench.session("local")
     with pytest.raises(TidegateError, match="TG516"):
         branch.run()
     assert branch.stored(gate_of(branch).name) is None
-    insert(_of(workbench, "prod"), "(5, 7, '2026-01-01 12:04:00')")
-    _of(workbench, "local").run()
+    insert(workbench.session("prod"), "(5, 7, '2026-01-01 12:04:00')")
+    workbench.session("local").run()
     # Then the environment changes its columns, and the branch has them.
     workbench.assets(t=TABLE.format("a INT, e INT RENAMED FROM d, d INT"))
-    insert(_of(workbench, "prod"), "(8, 10, 11, '2026-01-01 12:06:00')")
+    insert(workbench.session("prod"), "(8, 10, 11, '2026-01-01 12:06:00')")
     with pytest.raises(TidegateError, match="TG516"):
         branch.run()
-    branch = _of(workbench, "local")
+    branch = workbench.session("local")
     branch.run()
     query = f'SELECT a, e, d FROM "{gate_of(branch).name}$raw" ORDER BY offset'
     assert shown(branch, query) == [(1, None, None), (3, None, None), (5, 7, None), (8, 10, 11)]

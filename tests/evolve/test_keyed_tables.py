@@ -42,7 +42,7 @@ def time(table: str, text: str) -> str:
     return f", '2026-01-01 12:{text}'" if table is TTL else ""
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 @pytest.mark.parametrize(
     "table", [pytest.param(PLAIN, marks=pytest.mark.long_run), TTL], ids=["plain", "ttl"]
 )

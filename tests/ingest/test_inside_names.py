@@ -182,9 +182,10 @@ def test_columns_of_views_in_amendments_audits_checks_and_resets(
     "names",
     [
         pytest.param(IN_SINKS, id="some"),
-        pytest.param(IN_REPORTS, id="all", marks=pytest.mark.long_run),
+        pytest.param(IN_REPORTS, id="all"),
     ],
 )
+@pytest.mark.long_run
 def test_columns_of_views_in_sinks_and_what_they_deliver_again(
     workbench: Workbench, names: tuple[str, ...]
 ) -> None:

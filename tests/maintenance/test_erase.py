@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.conftest import Workbench
-from tests.inprocess.session import session_on
 from tests.maintenance.people import WHERE, WHO, arrive, audit, define, erased, order, stored, there
 from tests.support.searching import kinds
 from tidegate.cli.invocation import Invocation
@@ -19,7 +18,6 @@ from tidegate.errors import TidegateError
 from tidegate.ingest.erased import erased as recorded
 from tidegate.maintenance.erase import erase
 from tidegate.maintenance.erasing import Erasing, ErasingFile
-from tidegate.project import Project
 from tidegate.session.session import Session
 from tidegate.tasks.decode.raw_text import in_base64
 
@@ -260,7 +258,7 @@ def test_X3_branches_are_looked_at(workbench: Workbench) -> None:
     session = workbench.session()
     session.run(["orders"])
     assert erased(session, dry_run=True).rows == 5
-    session_on(Project.load(workbench.root, "branch")).run(["hourly"])
+    workbench.session("branch").run(["hourly"])
     for _ in range(2):
         with pytest.raises(TidegateError, match='environment "branch", namespace branch: hourly'):
             erased(session)
@@ -283,7 +281,7 @@ def test_X3_E9_a_branch_that_reads_a_view_with_the_rows_is_found(workbench: Work
         workbench.root,
         shown + "CREATE MATERIALIZED VIEW again AS SELECT customer, at FROM shown EMIT ON WINDOW CLOSE;",
     )
-    branch = session_on(Project.load(workbench.root, "branch"))
+    branch = workbench.session("branch")
     branch.run()
     assert branch.project.storage.is_lent("shown")
     define(workbench.root, shown)
@@ -296,7 +294,7 @@ def test_X3_an_environment_that_reads_its_own_source_is_no_branch(workbench: Wor
     (workbench.root / "resources").mkdir()
     (workbench.root / "resources" / "test.yaml").write_text(json.dumps({"warehouse": {"namespace": "test"}}))
     arrive(workbench.root, 1)
-    session_on(Project.load(workbench.root, "test")).run()
+    workbench.session("test").run()
     session = workbench.session()
     session.run()
     assert erased(session, keep_aggregates=True).rows == 5

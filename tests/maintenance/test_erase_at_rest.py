@@ -63,14 +63,10 @@ def test_E9_a_value_is_found_wherever_it_is_and_then_nowhere(workbench: Workbenc
     assert all(audit_view(session, name).ok for name in ("hourly", "totals"))
 
 
+@pytest.mark.long_run
 @pytest.mark.medium
 @pytest.mark.parametrize(
-    "views",
-    [
-        {"visits": VISITS, "steps": STEPS},
-        pytest.param({"pairs": CALLS + PAIRS, "days": DAYS}, marks=pytest.mark.long_run),
-    ],
-    ids=" ".join,
+    "views", [{"visits": VISITS, "steps": STEPS}, {"pairs": CALLS + PAIRS, "days": DAYS}], ids=" ".join
 )
 def test_E9_a_value_is_nowhere_in_views_that_were_computed_again(
     workbench: Workbench, views: dict[str, str]

@@ -11,7 +11,6 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.inprocess.failpoints import Killed
-from tests.inprocess.session import session_on
 from tests.inprocess.stored.files import forget_files
 from tests.inprocess.stored.tables import InProcessTables
 from tests.maintenance.people import WHERE, WHO, arrive, audit, define, erased, stored, there
@@ -21,8 +20,6 @@ from tidegate.errors import TidegateError
 from tidegate.maintenance.erase import erase
 from tidegate.maintenance.erase_log import LogErasure
 from tidegate.maintenance.erasing import DroppedTable, Erasing, ErasingFile
-from tidegate.project import Project
-from tidegate.session.session import Session
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -42,10 +39,6 @@ def environment(root: Path, name: str, reads: str | None = "local", **more: obje
     (root / "resources" / f"{name}.yaml").write_text(json.dumps(given))
 
 
-def branch(root: Path, name: str = "pr") -> Session:
-    return session_on(Project.load(root, name))
-
-
 @pytest.fixture
 def filled(workbench: Workbench) -> Workbench:
     """The source, and a branch whose views the main environment does not have."""
@@ -54,7 +47,7 @@ def filled(workbench: Workbench) -> Workbench:
     workbench.session().run()
     environment(workbench.root, "pr")
     define(workbench.root, BRANCH)
-    branch(workbench.root).run()
+    workbench.session("pr").run()
     define(workbench.root)
     return workbench
 
@@ -98,7 +91,7 @@ def test_X3_E9_tables_of_a_branch_are_dropped_with_their_files(filled: Workbench
     assert audit(session).erased == 10
     # The branch computes its views again, from the rows that are left.
     define(root, BRANCH)
-    again = branch(root)
+    again = filled.session("pr")
     again.run()
     assert {row["customer"] for row in again.table("shown").toArrow().to_pylist()} == {"ann", "bob"}
     assert in_branch(root) == set()
@@ -143,7 +136,7 @@ def test_X3_E9_a_second_environment_and_another_project_are_not_touched(filled: 
     environment(root, "staging", reads=None)
     environment(root, "theirs", reads=None, project="another")
     for name in ("staging", "theirs"):
-        branch(root, name).run()
+        filled.session(name).run()
     define(root)
     before = {name: (tables(root, name), in_branch(root, name)) for name in ("staging", "theirs")}
     assert erased(filled.session(), drop_branches=True).rows == 10
@@ -153,7 +146,7 @@ def test_X3_E9_a_second_environment_and_another_project_are_not_touched(filled: 
 
 def test_E9_a_process_of_the_branch_is_waited_for(filled: Workbench) -> None:
     session, before = filled.session(), tables(filled.root)
-    with branch(filled.root).lease("loud"), pytest.raises(TidegateError) as caught:
+    with filled.session("pr").lease("loud"), pytest.raises(TidegateError) as caught:
         erased(session, drop_branches=True)
     assert (caught.value.code, 'environment "pr", namespace pr: another' in caught.value.message) == (
         "TG508",
@@ -170,7 +163,7 @@ def test_X3_E9_a_branch_that_has_delivered_stays(filled: Workbench, what: str) -
     sink = (
         f"CREATE SINK out FROM {what} WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE JSON"
     )
-    one = branch(root)
+    one = filled.session("pr")
     one.execute(sink)
     assert WHO in "".join(path.read_text() for path in (root / "out").rglob("*") if path.is_file())
     if what == "orders":
@@ -183,7 +176,7 @@ def test_X3_E9_a_branch_that_has_delivered_stays(filled: Workbench, what: str) -
             erased(filled.session(), drop_branches=drops)
         assert f"sink out, which has delivered {what} to filesystem out" in caught.value.message
     define(root, BRANCH)
-    branch(root).execute("DROP SINK out", yes=True)
+    filled.session("pr").execute("DROP SINK out", yes=True)
     define(root)
     assert erased(filled.session(), drop_branches=True).rows == 10
 
@@ -193,14 +186,14 @@ def test_E9_whoever_has_not_agreed_to_the_dropping_is_asked_when_an_erasure_is_r
 ) -> None:
     root, session = filled.root, filled.session()
     define(root, BRANCH)
-    begun = branch(root)
+    begun = filled.session("pr")
     for name in ("loud", "shown", "gated"):
         begun.execute(f"DROP MATERIALIZED VIEW {name}", yes=True)
     define(root)
     file = ErasingFile(session.project.storage, "orders")
     file.write(Erasing("1", WHERE, (WHO,), "ada", "2026-03-01T09:10:00+00:00"))
     define(root, BRANCH)
-    branch(root).run()
+    filled.session("pr").run()
     define(root)
     with pytest.raises(TidegateError, match="--drop-branches"):
         erase(session, "orders")
@@ -213,6 +206,7 @@ def test_E9_whoever_has_not_agreed_to_the_dropping_is_asked_when_an_erasure_is_r
     assert there(root) == set()
 
 
+@pytest.mark.runner("inprocess", only=True)
 def test_R2_E9_what_a_killed_drop_has_left_of_a_table_goes(
     filled: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,7 +240,7 @@ def test_X3_a_namespace_that_has_become_anothers_is_left_alone(filled: Workbench
     )
     define(root, BRANCH)
     environment(root, "theirs", reads=None, project="another")
-    branch(root, "theirs").run()
+    filled.session("theirs").run()
     define(root)
     before = tables(root, "theirs"), in_branch(root, "theirs")
     session.confirm = None
@@ -264,7 +258,7 @@ def test_E9_what_a_branch_makes_of_the_rows_meanwhile_is_dropped_too(
 
     def meanwhile(self: LogErasure, *given: Any) -> int:
         define(root, late)
-        branch(root).run(["later"])
+        filled.session("pr").run(["later"])
         define(root)
         return real(self, *given)
 
@@ -284,6 +278,7 @@ def test_E9_what_a_branch_makes_of_the_rows_meanwhile_is_dropped_too(
     assert (there(root), tables(root)) == (set(), set())
 
 
+@pytest.mark.runner("inprocess", only=True)
 @pytest.mark.medium
 @pytest.mark.parametrize("each", [3, pytest.param(1, marks=pytest.mark.long_run)])
 def test_R2_E9_killed_at_every_point_and_resumed(filled: Workbench, each: int) -> None:

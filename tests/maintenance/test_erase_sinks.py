@@ -72,6 +72,7 @@ def held(session: Session) -> None:
         assert rows(session, sink) == expected(session, sink), sink
 
 
+@pytest.mark.long_run
 @pytest.mark.medium
 def test_E9_B2_rows_in_tables_of_sinks_go_and_deliveries_continue(filled: Workbench) -> None:
     """The sinks are behind: one file is read that they have not delivered. Then late rows change what they have."""

@@ -16,6 +16,7 @@ from tests.risks.heap import MAINTENANCE, SERIES, team, ticked, trends
 from tests.risks.run import BEGIN, END, PAGE, RISKS, Played, main, table
 
 
+@pytest.mark.long_run
 def test_one_heap_is_measured_between_rounds_and_every_view_is_right(workbench: Workbench) -> None:
     groups = team(workbench.root, 2, 2)
     workbench.assets(**{one.name: one.sql for one in groups})

@@ -250,6 +250,7 @@ def test_B2_a_kafka_sink_sends_amended_rows_again_and_null_for_keys_that_are_gon
     resends_what_closes_after_a_reset(again, kafka, topic)
 
 
+@pytest.mark.long_run
 def test_B2_a_session_that_late_rows_join_before_its_delivery_is_delivered_as_joined(
     workbench: Workbench,
 ) -> None:

@@ -281,7 +281,7 @@ FROM SESSION(t, ts, INTERVAL '30 seconds') GROUP BY window_end EMIT ON WINDOW CL
 
 
 @pytest.mark.spark
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_the_engine_gives_the_rows_of_the_view_s_sql_with_and_without_an_exchange(
     workbench: Workbench, runner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def wait(done: Callable[[], bool]) -> None:
         time.sleep(0.3)
 
 
+@pytest.mark.long_run
 def test_windows_close_and_appear_until_the_run_is_terminated(tmp_path: Path) -> None:
     root = write_project(tmp_path / "shop", LIVE)
     quick(root)

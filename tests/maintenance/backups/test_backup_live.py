@@ -58,6 +58,7 @@ def succeeds(words: list[str], root: Path, copy: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.long_run
 def test_R2_what_is_restored_from_a_copy_under_load_has_every_row_once(
     tmp_path: Path, kafka: Broker, spark: SparkSession
 ) -> None:
