@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.plan.closing import closes_anything, commits, held_back, stops
+from tidegate.plan.closing import PARTIAL, closes_anything, commits, held_back, stops
 from tidegate.plan.columns.taken_in import types_taken_in
 from tidegate.plan.columns.undeclared import Undeclared
 from tidegate.plan.gaps import RETAINED_FROM, edge_of, gaps, hole, retained_from
@@ -220,6 +220,8 @@ def _view(storage: Storage, view: View, catalog: Catalog, now: datetime) -> View
     else:
         taken = commits(table.summary.get("tidegate.inputs")) if table else {}
         current = ran and taken == {name: _commit(sources[name], states[name]) for name in view.reads}
+        # What is open is not shown yet.
+        current &= table is not None and PARTIAL not in table.summary
     behind = None if frontier is None or clock is None else _seconds(view.kind, max(clock - frontier, 0))
     return ViewStatus(
         name=view.name,
