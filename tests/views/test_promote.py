@@ -202,7 +202,7 @@ def test_E5_what_a_branch_can_not_vouch_for_is_named_and_left_alone(opened: Call
     production = opened("local", NEW + OTHERS)
     done = {one.view: one.why for one in promote(production, dev.project) if not one.generation}
     assert done == {
-        "over_it": 'it reads "named", of which "local" has no results of this definition',
+        "over_it": 'it reads "named", of which "local" has no results of the present definitions',
         "named": "it looks rows up as they are at each run",
         "gated": "it reads WATERMARK(…), which each environment has for itself",
         "over_key": "it reads a table with a PRIMARY KEY",

@@ -15,6 +15,8 @@ from tests.views.test_promote import NEW, OLD, days, rows
 from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view
 from tidegate.errors import TidegateError
+from tidegate.maintenance.upkeep import maintain
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
 from tidegate.sql.catalog.objects import View
 from tidegate.store.status import read_status
@@ -160,7 +162,9 @@ def test_E5_over_a_view_that_production_has_itself(opened: Callable[..., Session
     """The branch has computed `v` itself, since production had another one then; and read it later."""
     dev = opened("dev", ALL)
     dev.run()
-    with pytest.raises(TidegateError, match=r'TG536.*reads "v", of which "local" has no results of this'):
+    with pytest.raises(
+        TidegateError, match=r'TG536.*reads "v", of which "local" has no results of the present'
+    ):
         promote(opened("local", ALL), dev.project, ["four"])
     rebuild(opened("local", ALL), ["v"])
     promoted = [one.view for one in promote(opened("local", ALL), dev.project, ["four", "stays", "before"])]
@@ -192,7 +196,7 @@ def test_C2_E5_over_a_view_that_is_behind_here_only_what_follows_from_it_is_take
     # It has found before that production has another `v`.
     dev.run()
     production = opened("local", ALL)
-    with pytest.raises(TidegateError, match=r'TG536.*"stays".*final up to .*: run what it reads first'):
+    with pytest.raises(TidegateError, match=r'TG536.*"stays".*final up to .*: promote it when'):
         promote(production, dev.project, ["stays"])
     promote(production, dev.project, ["four", "both", "open_too"])
     production = opened("local", ALL)
@@ -239,7 +243,7 @@ def test_E5_over_an_amended_view_nothing_is_taken(opened: Callable[..., Session]
     local = opened("local", files)
     local.execute("INSERT INTO t VALUES ('late', 0, '2026-01-02 00:10:00')")
     assert {one.view: one.windows for one in amend(local, ["v"])}["v"] == 1
-    assert refused(opened("local", files), dev) == 'results were amended of "v", which it reads, in "local"'
+    assert refused(opened("local", files), dev) == 'results of "v", which it reads, were amended in "local"'
 
 
 def test_W9_E5_over_a_view_whose_watermark_was_reset_nothing_is_taken(opened: Callable[..., Session]) -> None:
@@ -248,7 +252,30 @@ def test_W9_E5_over_a_view_whose_watermark_was_reset_nothing_is_taken(opened: Ca
     rebuild(local := opened("local", ALL), ["v"])
     local.execute("ALTER TABLE t RESET WATERMARK TO TIMESTAMP '2026-01-03 01:00:00'")
     local.run(["v"])
-    assert refused(opened("local", ALL), dev).startswith("results were closed again after a reset")
+    said = 'results of "v", which it reads, have closed again after a reset of the watermark in "local"'
+    assert refused(opened("local", ALL), dev) == said
+
+
+def test_R5_E5_over_a_view_that_keeps_an_earlier_past_nothing_is_taken(
+    opened: Callable[..., Session],
+) -> None:
+    """Found out when `v` is in its place: it keeps what nobody can compute of its earlier query."""
+    opened("local", OLD + CHAIN).run()
+    dev = opened("dev", ALL)
+    dev.run()
+    policy = Policy(retention=86_400, keep_snapshots=86_400 * 365, settle=0)
+    maintain(opened("local", OLD), "t", policy)
+    production = opened("local", ALL)
+    done = {one.view: one for one in promote(production, dev.project)}
+    assert done["v"].tag == "generation_1"
+    said = 'results of "v", which it reads, are in part missing, of an earlier query or of erased rows in "local"'
+    assert {done[view].why for view in ("four", "stays", "both", "open_too", "rising")} == {said}
+    assert (
+        done["per_day"].why == 'it reads "stays", of which "local" has no results of the present definitions'
+    )
+    assert not any(done[view].generation for view in SOME if view not in ("v", "before"))
+    rebuild(opened("local", ALL), ["four"])
+    assert audit_view(opened("local", ALL), "four").ok
 
 
 def test_R2_E5_below_a_promotion_nothing_is_replaced_meanwhile(

@@ -46,9 +46,10 @@ if TYPE_CHECKING:
 _MORE = inner("more")
 
 
-def is_here(context: Context, view: View) -> bool:
-    """Whether this environment has results of this definition already, and of the present ones below."""
-    table = context.opened(view.name)
+def is_here(context: Context, view: View, table: StoredTable | None = None) -> bool:
+    """Whether this environment has results of this definition already, and of the present ones below. `table`: where it
+    is open."""
+    table = table or context.opened(view.name)
     if table is None:
         return False
     now, properties = table.current(), table.properties()
@@ -81,19 +82,22 @@ def finished(
     at = now if commit is None else table.at(commit)
     if at.integer("tidegate.frontier") is None:
         return "it has no final results in the branch yet"
-    inputs = json.loads(at.summary.get("tidegate.inputs") or "{}")
+    inputs, lives = json.loads(at.summary.get("tidegate.inputs") or "{}"), dict[str, str]()
     for name in view.reads:
-        below = context.catalog.get(name)
+        below, here = context.catalog.get(name), context.opened(name)
         if isinstance(below, View):
-            if (why := _not_the_same(context, below, branch, inputs.get(name), coming)) is not None:
+            here = None if name in coming else here
+            if here is not None:
+                # Before it is looked at: whatever is found holds for this life of it.
+                lives[name] = here.uuid
+            if (why := _not_the_same(context, below, here, branch, inputs.get(name), coming)) is not None:
                 return why
-        elif (log := context.opened(name)) is None or not _has_read(log, inputs.get(name)):
+        elif here is None or not _has_read(here, inputs.get(name)):
             return f'the snapshot of "{name}" that the branch has read has expired, or is of another log'
     kept = properties.get(VALID_FROM)
-    found = FinishedRows(table.identifier, at, None if kept is None else int(kept) - 1)
-    reads_views = any(isinstance(context.catalog.get(name), View) for name in view.reads)
+    found = FinishedRows(table.identifier, at, None if kept is None else int(kept) - 1, lives=lives)
     # (Of views that are coming it is not known yet how far they are.)
-    return _as_far(context, view, found) if reads_views and not {*coming} & {*view.reads} else found
+    return _as_far(context, view, found) if lives and not {*coming} & {*view.reads} else found
 
 
 def _in_branch(context: Context, view: View, branch: Project) -> StoredTable | str:
@@ -156,17 +160,22 @@ def _carries_alike(context: Context, view: View, table: StoredTable) -> bool:
 
 
 def _not_the_same(
-    context: Context, below: View, branch: Project, entry: Mapping[str, Any] | None, coming: Collection[str]
+    context: Context,
+    below: View,
+    here: StoredTable | None,
+    branch: Project,
+    entry: Mapping[str, Any] | None,
+    coming: Collection[str],
 ) -> str | None:
-    """Why this environment may have other rows of a view than those that its reader has read in the branch. `entry`:
-    what the reader's commit says of it."""
-    name, here = below.name, None if below.name in coming else context.opened(below.name)
+    """Why this environment may have other rows of a view than those that its reader has read in the branch. `here`: its
+    results, None if there are none, or others are `coming`; `entry`: what the reader's commit says of it."""
+    name = below.name
     if entry is None or entry.get(LIFE_OF_INPUT) is None or entry["commit"] is None:
         return f'it does not say which results of "{name}" it has read in the branch'
-    if name not in coming and (here is None or not is_here(context, below)):
-        return f'it reads "{name}", of which "{context.project.env_name}" has no results of this definition'
+    if name not in coming and (here is None or not is_here(context, below, here)):
+        return f'it reads "{name}", of which "{context.project.env_name}" has no results of the present definitions'
     if here is not None and (why := _not_of_logs_alone(here)) is not None:
-        return f'{why} of "{name}", which it reads, in "{context.project.env_name}"'
+        return f'results of "{name}", which it reads, {why} in "{context.project.env_name}"'
     if here is not None and entry[LIFE_OF_INPUT] == here.uuid:
         # The branch has read these very results.
         known = _has_read(here, entry)
@@ -178,7 +187,7 @@ def _not_the_same(
     if table.uuid != entry[LIFE_OF_INPUT]:
         return f'it was computed from earlier results of "{name}" in the branch'
     if (why := _not_of_logs_alone(table)) is not None:
-        return f'{why} of "{name}", which it reads, in the branch'
+        return f'results of "{name}", which it reads, {why} in the branch'
     if here is None or _same_rows(context, below, here, found):
         return None
     return f'"{context.project.env_name}" has other results of "{name}" than the branch'
@@ -189,11 +198,11 @@ def _not_of_logs_alone(table: StoredTable) -> str | None:
     them has more to follow than new rows."""
     summary, properties = table.current().summary, table.properties()
     if int(summary.get(AMENDMENTS) or 0):
-        return "results were amended"
+        return "were amended"
     if RESETS in summary:
-        return "results were closed again after a reset of the watermark"
+        return "have closed again after a reset of the watermark"
     if gaps(summary) or not {RETAINED_FROM, VALID_FROM, MARKS}.isdisjoint(properties):
-        return "some results are missing, of an earlier query, or held erased rows,"
+        return "are in part missing, of an earlier query or of erased rows"
     return None
 
 
@@ -226,19 +235,16 @@ def _same_rows(context: Context, below: View, here: StoredTable, found: Finished
 
 
 def _as_far(context: Context, view: View, found: FinishedRows) -> FinishedRows | str:
-    """Of what is `found` of a view over views what ends up to where this environment's own results below allow it; with
-    their lives."""
-    pinned = standing(context, view)
-    clock = clock_of(view, pinned)
+    """Of what is `found` of a view over views what ends up to where this environment's own results below allow it."""
+    clock = clock_of(view, standing(context, view))
     if clock is None:
         return "nothing of what it reads is final here yet"
-    lives = {p.input.name: p.opened.uuid for p in pinned if isinstance(p.source, View) and p.opened}
     if clock >= found.frontier:
-        return replace(found, lives=lives)
+        return found
     if view.open_sql is not None or view.over is not None or LOST_TOTALS in found.at.summary:
         # What was open at an earlier time, or was carried from there, is not stored.
         return (
             f"what it reads allows results up to {view.kind.format(clock)} here, and those of the branch are final up "
-            f"to {view.kind.format(found.frontier)}: run what it reads first"
+            f"to {view.kind.format(found.frontier)}: promote it when what it reads has come so far here"
         )
-    return replace(found, lives=lives, upto=clock)
+    return replace(found, upto=clock)

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import ddl, quote
+from tidegate.iceberg.protocol import AMENDMENTS
 from tidegate.plan.closing import closes_anything, final_upto
 from tidegate.plan.gaps import GAPS, RETAINED_FROM, gaps_between, with_gap
 from tidegate.plan.lost_totals import LOST_TOTALS
-from tidegate.plan.resets import FOLLOWED_RESETS, Beyond, followed
+from tidegate.plan.resets import FOLLOWED_RESETS, RESETS, Beyond, followed
 from tidegate.plan.versions import VALID_FROM, KeptPast, kept_past, kept_versions, tag_of
 from tidegate.sql.dialect.inner_names import ORDINAL
 from tidegate.views.inputs import final_now, pending, positions
@@ -170,8 +171,10 @@ def _said(context: Context, table: ViewTable, finished: FinishedRows) -> dict[st
     to continue. Of views below it names the results that are here, and not those that the branch has read."""
     said = {key: finished.at.summary[key] for key in _CONTINUED if key in finished.at.summary}
     below = [one for one in pin(context, table.view) if one.input.name in finished.lives]
-    if any(one.life != finished.lives[one.input.name] for one in below):
-        raise overtaken(table.table.identifier)
+    for one in below:
+        has_more = one.snapshot.integer(AMENDMENTS) or RESETS in one.snapshot.summary
+        if one.life != finished.lives[one.input.name] or has_more:
+            raise overtaken(table.table.identifier)
     inputs = json.loads(said["tidegate.inputs"]) | json.loads(positions(below))
     facts = {"tidegate.inputs": json.dumps(inputs, sort_keys=True)} if below else {}
     return said | {"tidegate.frontier": str(finished.frontier)} | facts
