@@ -174,7 +174,8 @@ RUNNING: dict[str, tuple[str, str]] = {
     ),
     "TG536": (
         "`tidegate promote` takes the results of a branch only if they are what the environment that it reads would "
-        "compute: of the same definition, and of a snapshot of the log that still exists.",
+        "compute: of the same definition, of a snapshot of the log that still exists, and, if it reads views, of the "
+        "same results of these.",
         "`tidegate apply NAME` in the environment that is read computes the results there. Or run the branch again, and "
         "promote then. [A branch on production's rows](deployment.md#a-branch-on-productions-rows) lists what can be "
         "promoted.",

@@ -17,7 +17,7 @@ from tidegate.quality.run import check_quality
 from tidegate.session.session import Session
 from tidegate.sql.catalog.objects import View
 from tidegate.views import view_table
-from tidegate.views.inputs import Pinned
+from tidegate.views.inputs import Pinned, clock_of
 from tidegate.watermark import TimeKind
 
 pytestmark = pytest.mark.runner("inprocess")
@@ -41,7 +41,7 @@ PLANTED = """
 UPDATE {view} SET window_start = window_start + INTERVAL 10 MINUTES,
   _window_start = _window_start + INTERVAL 10 MINUTES, _window_end = _window_end + INTERVAL 10 MINUTES
 """
-RIGHT = view_table.clock_of
+RIGHT = clock_of
 
 
 def too_soon(view: View, pinned: Sequence[Pinned]) -> int | None:

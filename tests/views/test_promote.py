@@ -41,6 +41,7 @@ pytestmark = pytest.mark.runner("inprocess")
 SOURCES = """
 CREATE TABLE t (k VARCHAR, n INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
 CREATE TABLE names (k VARCHAR PRIMARY KEY, name VARCHAR);
+CREATE TABLE keyed (k VARCHAR PRIMARY KEY, ts TIMESTAMP, WATERMARK FOR ts AS ts WITH TTL);
 """
 OLD = """
 CREATE MATERIALIZED VIEW v AS SELECT window_end, count(*) AS x FROM TUMBLE(t, ts, INTERVAL '1 hour')
@@ -57,10 +58,11 @@ GROUP BY window_end;
 """
 #: What a branch can't vouch for.
 OTHERS = """
-CREATE MATERIALIZED VIEW over_it AS SELECT window_end, x FROM v EMIT ON WINDOW CLOSE;
 CREATE MATERIALIZED VIEW named AS SELECT t.ts, names.name FROM t JOIN names ON t.k = names.k EMIT ON WINDOW CLOSE;
-CREATE MATERIALIZED VIEW before AS SELECT ts, lag(n) OVER (PARTITION BY k ORDER BY ts) AS was FROM t
-EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW over_it AS SELECT ts, name FROM named EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW gated AS SELECT ts, n FROM WATERMARK(t, ts, ts - INTERVAL '1 hour') EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW over_key AS SELECT window_end, count(*) AS n FROM TUMBLE(keyed, ts, INTERVAL '1 hour')
+GROUP BY window_end EMIT ON WINDOW CLOSE;
 CREATE MATERIALIZED VIEW counted AS SELECT k, count(*) AS n FROM t GROUP BY k;
 """
 FOUR = ["v", "visits", "sorted", "shown"]
@@ -200,9 +202,10 @@ def test_E5_what_a_branch_can_not_vouch_for_is_named_and_left_alone(opened: Call
     production = opened("local", NEW + OTHERS)
     done = {one.view: one.why for one in promote(production, dev.project) if not one.generation}
     assert done == {
-        "over_it": "it reads a view or WATERMARK(…), which each environment has for itself",
+        "over_it": 'it reads "named", of which "local" has no results of the present definitions',
         "named": "it looks rows up as they are at each run",
-        "before": "what OVER carries from run to run is not promoted",
+        "gated": "it reads WATERMARK(…), which each environment has for itself",
+        "over_key": "it reads a table with a PRIMARY KEY",
         "counted": "no result of it is ever final",
     }
     with pytest.raises(TidegateError, match=r"TG536.*looks rows up"):
@@ -222,6 +225,11 @@ def test_E5_what_a_branch_can_not_vouch_for_is_named_and_left_alone(opened: Call
     assert amended.windows == 1
     with pytest.raises(TidegateError, match=r"TG536.*has amended"):
         promote(opened("local", other), dev.project, ["v"])
+    # Nor is anything taken that reads what the branch looks up for itself, though production has it by now.
+    local = opened("local", NEW + OTHERS)
+    local.run(["named"])
+    with pytest.raises(TidegateError, match=r'TG536.*"over_it".*"named".*can\'t vouch: it looks rows up'):
+        promote(local, dev.project, ["over_it"])
 
 
 def test_R5_E5_a_promotion_keeps_what_nobody_can_compute(opened: Callable[..., Session]) -> None:

@@ -29,7 +29,7 @@ from tidegate.session.session import Session
 from tidegate.sinks.deliver import begin
 from tidegate.store.folder_catalog import current_file, newest_in_folder
 from tidegate.store.places import leave, new_place
-from tidegate.views.amend.promote import finished
+from tidegate.views.amend.vouched import finished
 
 pytestmark = pytest.mark.runner("inprocess")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tidegate.audit.known import known
 from tidegate.iceberg.differences import KIND, differences
 from tidegate.iceberg.layout import quote
-from tidegate.plan.closing import commits
+from tidegate.plan.closing import PARTIAL, commits
 from tidegate.plan.resets import RESETS
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.sql.views.repeatable import order_dependent
@@ -122,6 +122,8 @@ def compared(session: Session, view: View, stored: str) -> Compared:
     frontier = effective_frontier(view, current.summary, pinned)
     notes: list[str] = []
     fresh = commits(positions(pinned)) == commits(current.summary.get("tidegate.inputs"))
+    # (What a view begins with shows nothing that is open.)
+    fresh &= PARTIAL not in current.summary
     whole = fresh and not view.emit_on_window_close
     if not fresh and not view.emit_on_window_close:
         notes.append("open rows are not compared: the inputs have got new rows since the last run")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.sql.catalog.objects import View
-from tidegate.views.view_table import clock_of
+from tidegate.views.inputs import clock_of
 from tidegate.watermark import Identity, TimeKind, WindowEnd, WindowStart, window_is_closed
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.plan.closing import closes_anything, commits, held_back, stops
+from tidegate.plan.closing import PARTIAL, closes_anything, commits, held_back, stops
 from tidegate.plan.columns.taken_in import types_taken_in
 from tidegate.plan.columns.undeclared import Undeclared
-from tidegate.plan.gaps import RETAINED_FROM, edge_of, gaps, hole, retained_from
+from tidegate.plan.gaps import RETAINED_FROM, edge_of, gaps, hole, retained_from, with_cleaned
 from tidegate.plan.lost_totals import LOST_TOTALS
 from tidegate.plan.resets import Beyond, step_back
 from tidegate.plan.versions import (
@@ -210,7 +210,7 @@ def _view(storage: Storage, view: View, catalog: Catalog, now: datetime) -> View
     held = held_at(table.properties.get(HELD_AT)) if table else None
     facts = {name: {} if state is None else state.summary for name, state in states.items()}
     back = step_back(view, table.summary, facts, marks) if table else None
-    edges = {name: (_kind(sources[name]), stored_edge(states[name])) for name in view.reads}
+    edges = {name: (_kind(sources[name]), _edge(storage, name, states[name])) for name in view.reads}
     lost = hole(view, table.summary, edges) if table else None
     if back is not None:
         current = False
@@ -220,6 +220,8 @@ def _view(storage: Storage, view: View, catalog: Catalog, now: datetime) -> View
     else:
         taken = commits(table.summary.get("tidegate.inputs")) if table else {}
         current = ran and taken == {name: _commit(sources[name], states[name]) for name in view.reads}
+        # What is open is not shown yet.
+        current &= table is not None and PARTIAL not in table.summary
     behind = None if frontier is None or clock is None else _seconds(view.kind, max(clock - frontier, 0))
     return ViewStatus(
         name=view.name,
@@ -276,6 +278,13 @@ def stored_edge(table: CommittedTable | None) -> int | None:
     if table is None:
         return None
     return edge_of(table.summary, retained_from(table.summary, table.properties.get(RETAINED_FROM)))
+
+
+def _edge(storage: Storage, name: str, table: CommittedTable | None) -> int | None:
+    """The same of what a view reads. The cleanup of a table that is only read here waits for no view of this
+    environment."""
+    state = load_table(storage, f"{name}$state") if storage.is_lent(name) else None
+    return stored_edge(table) if state is None else with_cleaned(stored_edge(table), state.summary)
 
 
 def _emitted_beyond(view: View, table: CommittedTable | None) -> str | None:

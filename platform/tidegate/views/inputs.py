@@ -244,6 +244,11 @@ def pending(view: View, own: Mapping[str, str], pinned: Sequence[Pinned]) -> int
     return step_back(view, own, inputs, [p.mark for p in pinned])
 
 
+def clock_of(view: View, pinned: Sequence[Pinned]) -> int | None:
+    """W: up to where the inputs allow the view's rows to be final; None while that is not known, or never is."""
+    return None if view.clock is None else view.clock.at(*[p.mark for p in pinned])
+
+
 def shown(rows: DataFrame, view: View, summary: Mapping[str, str]) -> DataFrame:
     """What a SELECT finds of a view's stored `rows`, by the summary of its last commit. What it had emitted beyond the
     frontier that it stepped back to (W9) stays until it closes again; a view that shows its open windows shows it

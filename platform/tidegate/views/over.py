@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidegate.iceberg.layout import ddl, quote
+from tidegate.iceberg.layout import carried_column, ddl, quote
 from tidegate.runtime.queries import run_query
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.sql.dialect.query import OVER
@@ -76,6 +76,12 @@ def carried_type(spark: SparkSession, view: View, rows: DataFrame) -> str:
     tick = _tick(spark, view, rows, None, None, 0)
     assert tick.carried is not None
     return ddl(tick.carried.schema[CARRIED].dataType)
+
+
+def carried_rows(stored: DataFrame, view: View) -> DataFrame:
+    """`CARRIED`, of what is stored of a view: what its last tick has carried. It stands where `_open` is NULL."""
+    name = quote(carried_column(view))
+    return stored.where(f"_open IS NULL AND {name} IS NOT NULL").selectExpr(f"{name} AS {quote(CARRIED)}")
 
 
 def missing_totals(column: str, carried: str, stored: pa.DataType) -> list[tuple[str, str]]:

@@ -138,6 +138,9 @@ def _current(context: Context, source: Relation | View, log: StoredTable, seen: 
     if seen:
         require_identity(source.name, stored, log.property(IDENTITY))
     facts = {"tidegate.watermark": state.watermark, "tidegate.cleaned": state.cleaned, RESETS: state.resets}
+    if source.name in context.foreign and state.cleaned is not None:
+        # Its cleanup waits for the views of the environment that owns it, and for none of this one (R5).
+        facts[RETAINED_FROM] = state.cleaned + 1
     return Snapshot(state.snapshot, {k: str(v) for k, v in facts.items() if v is not None}, state.epoch)
 
 

@@ -41,8 +41,8 @@ from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, Way
 from tidegate.sql.dialect.inner_names import LOST, ORDINAL
 from tidegate.tasks.writer import WriteTask, run_task
 from tidegate.views.definition import same_inputs, same_view
-from tidegate.views.inputs import Pinned, pending, positions
-from tidegate.views.over import CARRIED, carried_type, missing_totals
+from tidegate.views.inputs import Pinned, clock_of, pending, positions
+from tidegate.views.over import CARRIED, carried_rows, carried_type, missing_totals
 from tidegate.views.over import evaluate as evaluate_over
 from tidegate.views.resolve import changes_of, no_rows, pin, resolve_columns
 from tidegate.views.retention import begin, missing
@@ -307,16 +307,23 @@ class ViewTable:
         )
         return Tick([*opened, *done.files], done.removed, done.groups, done.summary, since)
 
-    def begin_with(self, rows: DataFrame, summary: Mapping[str, str], behind: bool = False) -> None:
-        """Have these final rows before the first tick, in one commit that says `summary` (`versions/past.py`).
-        `behind`: those that are there. Else raises TG502 if something was committed before the table was opened: its
-        rows would be there twice."""
+    def begin_with(
+        self,
+        rows: DataFrame,
+        summary: Mapping[str, str],
+        behind: bool = False,
+        carried: DataFrame | None = None,
+    ) -> None:
+        """Have these final rows before the first tick, in one commit that says `summary` (`versions/past.py`), and what
+        OVER has `carried` behind them. `behind`: those that are there. Else raises TG502 if something was committed
+        before the table was opened: its rows would be there twice."""
         base = self._snapshot
         if base.commit is not None and not behind:
             raise overtaken(self.table.identifier)
         tick = (base.integer("tidegate.tick") or 0) + 1
         files = self._write(rows, tick)
         groups = (base.integer("tidegate.groups") or 0) + sum(f["rows"] for f in files)
+        files += [] if carried is None else self._write_carried(carried)
         said = {"tidegate.open": "0", **base.facts, **summary, PARTIAL: "true"}
         said |= {"tidegate.tick": str(tick), "tidegate.groups": str(groups)}
         committed = self.table.append(files, self._target, said, base)
@@ -341,12 +348,10 @@ class ViewTable:
         )
 
     def _carried_rows(self, base: Snapshot, cut: Cut) -> DataFrame | None:
-        """What the last tick of a view with OVER has carried (C5); it stands where `_open` is NULL."""
+        """What the last tick of a view with OVER has carried (C5)."""
         if base.id is None or cut.reached is None or cut.frontier is None:
             return None
-        name = quote(carried_column(self.view))
-        stored = self._at(base).where(f"_open IS NULL AND {name} IS NOT NULL")
-        return stored.selectExpr(f"{name} AS {quote(CARRIED)}")
+        return carried_rows(self._at(base), self.view)
 
     def _write_carried(self, rows: DataFrame) -> list[dict[str, Any]]:
         carried = rows.selectExpr(
@@ -393,8 +398,3 @@ class ViewTable:
         counted = LOST if LOST in result.columns else None
         result = result.select(*[quote(name) for name in self._columns], *([counted] if counted else []))
         return [file for files in run_task(result, WriteTask(self._target, counted)) for file in files]
-
-
-def clock_of(view: View, pinned: Sequence[Pinned]) -> int | None:
-    """W: up to where the inputs allow the view's rows to be final; None while that is not known, or never is."""
-    return None if view.clock is None else view.clock.at(*[p.mark for p in pinned])

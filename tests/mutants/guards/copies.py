@@ -11,6 +11,7 @@ _ACCOUNTS = "tests/audit/test_account_files.py"
 _STAYING = "tests/maintenance/test_erase_staying.py"
 _STORED = "tests/maintenance/backups/test_backup.py"
 _MEMORIES = "test_R2_memories_of_a_batch_between_the_two_copies_are_in_the_copy_and_missing_ones_are_found"
+_CHAIN = "tests/views/branches/test_promote_chain.py"
 _SINKS = "tests/sinks/test_restored_sinks.py"
 _TOPICS = "tests/maintenance/test_erase_topics.py"
 _REFUSED = "tests/sinks/test_topics_not_erased.py"
@@ -214,9 +215,54 @@ GUARDS: tuple[Guard, ...] = (
         "E5",
         "What a branch has kept of its earlier query does not become production's.",
         "views/versions/past.py",
-        "    table.begin_with(_finished(context, table.view, finished, finished.after), _said(finished))",
-        "    table.begin_with(_finished(context, table.view, finished, None), _said(finished))",
+        "    table.begin_with(_finished(context, view, finished, finished.after), said, carried=carried)",
+        "    table.begin_with(_finished(context, view, finished, None), said, carried=carried)",
         ("tests/views/test_promote.py::test_R5_E5_what_a_branch_has_kept_of_its_earlier_query_is_not_taken",),
+    ),
+    Guard(
+        "promote-over-other-rows",
+        "E5",
+        "Of a view below production has the very rows that a promoted view was computed from.",
+        "views/amend/vouched.py",
+        "    return not other.limit(1).collect()",
+        "    return True",
+        (f"{_CHAIN}::test_E5_of_a_view_below_that_has_other_rows_nothing_is_taken",),
+    ),
+    Guard(
+        "promote-names-what-is-here",
+        "E5",
+        "A promoted view says which results of production it continues, and not which the branch has read.",
+        "views/versions/past.py",
+        '    inputs = json.loads(said["tidegate.inputs"]) | json.loads(positions(below))',
+        '    inputs = json.loads(said["tidegate.inputs"])',
+        (f"{_CHAIN}::test_X3_E5_D3_a_chain_is_taken_and_continued",),
+    ),
+    Guard(
+        "promote-no-further-than-what-is-here",
+        "C2",
+        "A promoted view has no result that production's own results below it do not allow yet.",
+        "views/amend/vouched.py",
+        "    return replace(found, upto=clock)",
+        "    return found",
+        (f"{_CHAIN}::test_C2_E5_over_a_view_that_is_behind_here_only_what_follows_from_it_is_taken",),
+    ),
+    Guard(
+        "promote-what-over-carries",
+        "C5",
+        "What OVER carries behind the promoted rows is promoted with them.",
+        "views/versions/past.py",
+        "    carried = None if view.over is None else carried_rows(rows, view)",
+        "    carried = None",
+        (f"{_CHAIN}::test_X3_E5_D3_a_chain_is_taken_and_continued",),
+    ),
+    Guard(
+        "promote-below-replaced",
+        "R2",
+        "No promoted view names results below that were replaced since they were looked at.",
+        "views/versions/past.py",
+        "        if one.life != finished.lives[one.input.name] or has_more:",
+        "        if False:",
+        (f"{_CHAIN}::test_R2_E5_below_a_promotion_nothing_is_replaced_meanwhile",),
     ),
     Guard(
         "sink-stays-refused",

@@ -23,11 +23,12 @@ from tidegate.plan.versions import tag_of
 from tidegate.runtime.steps import Steps
 from tidegate.views.amend.rebuild import UNCHANGED, Rebuilt, generation_of, why_other
 from tidegate.views.definition import as_stored, stale_below
+from tidegate.views.inputs import clock_of
 from tidegate.views.resolve import changes_of, pin
 from tidegate.views.versions.build import NEXT, VersionBuild
 from tidegate.views.versions.held import hold, release
 from tidegate.views.versions.in_force import over_current, require_newest, stand_on_current
-from tidegate.views.view_table import ViewTable, clock_of
+from tidegate.views.view_table import ViewTable
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

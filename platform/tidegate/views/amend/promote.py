@@ -1,43 +1,33 @@
 """What a branch has computed becomes production's, without being computed again (X3, E5).
 
 A branch reads production's own logs. So if its results are of the very definition that production's files have now, and
-of a snapshot that the log still has, they are what production would compute. Their rows are the first slice of a new
-version of production's view; it takes in what has come since, and is swapped in, as every version is. What the branch
-can't vouch for is left to `tidegate apply`, with the reason.
+of a snapshot that the log still has, they are what production would compute (`vouched.py`). Their rows are the first
+slice of a new version of production's view; it takes in what has come since, and is swapped in, as every version is.
+Views are taken behind those that they read, and looked at again then. What the branch can't vouch for is left to
+`tidegate apply`, with the reason.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.layout import is_of_view, quote
-from tidegate.iceberg.protocol import AMENDMENTS
-from tidegate.plan.columns.changes import other_columns
-from tidegate.plan.gaps import RETAINED_FROM, gaps
-from tidegate.plan.resets import Beyond
 from tidegate.plan.stages import rebuild_stages
-from tidegate.plan.versions import VALID_FROM, current_version, tag_of
+from tidegate.plan.versions import current_version, tag_of
 from tidegate.plan.view_stages import KeepStage
-from tidegate.project.owner import OWNER, Owner
-from tidegate.project.storage import CATALOG
 from tidegate.runtime.steps import Steps
-from tidegate.sql.catalog.objects import Relation, View
+from tidegate.sql.catalog.objects import View
 from tidegate.views.amend.rebuild import Rebuilt
-from tidegate.views.resolve import changes_of
+from tidegate.views.amend.vouched import finished, is_here
 from tidegate.views.versions.build import NEXT, VersionBuild
 from tidegate.views.versions.finish import finish
 from tidegate.views.versions.past import FinishedRows, begin_with
 from tidegate.views.view_table import ViewTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tidegate.iceberg.tables import StoredTable
     from tidegate.project import Project
     from tidegate.runtime.context import Context
 
@@ -59,18 +49,22 @@ def promote(
     _require_branch(context, branch)
     wanted = None if names is None else {_view(context, name).name for name in names}
     views = [o for o in context.catalog.order() if isinstance(o, View) and "$" not in o.name]
-    chosen, done = [], list[Rebuilt]()
+    chosen, done = dict[str, View](), list[Rebuilt]()
+
+    def refused(view: View, why: str) -> None:
+        if wanted is not None:
+            raise _refused(view.name, why, f"tidegate apply {view.name} computes it", view)
+        done.append(Rebuilt(view.name, why, 0))
+
     for view in [one for one in views if wanted is None or one.name in wanted]:
-        if _is_here(context, view):
+        if is_here(context, view) and chosen.keys().isdisjoint(view.reads):
             continue
-        found = finished(context, view, branch)
+        found = finished(context, view, branch, chosen)
         if isinstance(found, FinishedRows):
-            chosen.append((view, found))
-        elif wanted is not None:
-            raise _refused(view.name, found, f"tidegate apply {view.name} computes it", view)
+            chosen[view.name] = view
         else:
-            done.append(Rebuilt(view.name, found, 0))
-    replaced = [view.name for view, _ in chosen if context.stored(view.name) is not None]
+            refused(view, found)
+    replaced = [name for name in chosen if context.stored(name) is not None]
     if replaced:
         what = (
             f"these results are replaced by those of the branch, and kept under a tag: {', '.join(replaced)}"
@@ -78,71 +72,18 @@ def promote(
         context.ask("TG535", what, "tidegate promote --yes")
     steps = steps or Steps(fail_fast=True)
 
-    def one(view: View, found: FinishedRows) -> None:
+    def one(view: View) -> None:
         with context.lease(view.name, NEXT):
-            done.append(_promoted(context, view, found, branch, notify))
+            # What it reads is in its place by now.
+            found = finished(context, view, branch)
+            if isinstance(found, FinishedRows):
+                done.append(_promoted(context, view, found, branch, notify))
+            else:
+                refused(view, found)
 
-    for view, found in chosen:
-        steps.do(view, partial(one, view, found), needed=True)
+    for view in chosen.values():
+        steps.do(view, partial(one, view), needed=True)
     return done
-
-
-def finished(context: Context, view: View, branch: Project) -> FinishedRows | str:
-    """What the branch has computed of a view; or why that can't be taken as it is."""
-    if (before := context.before_rename(view)) is not None:
-        return f'it keeps the results that are stored as "{before}", which the next run renames'
-    identifier = f"{CATALOG}.{branch.env.warehouse.namespace}.{quote(view.name)}"
-    if not context.tables.exists(identifier):
-        return "the branch has no results of it"
-    table = context.tables.open(identifier)
-    now, properties = table.current(), table.properties()
-    if Owner.of_text(properties.get(OWNER)) != branch.owner:
-        return "its results in the namespace of the branch belong to another project or environment"
-    if not is_of_view(view, properties):
-        return "its results in the branch are of another definition"
-    if (other := other_columns(view, properties, partial(changes_of, context))) is not None:
-        return f"its results in the branch were computed before a change: {other}"
-    if (why := _not_repeatable(context, view) or _not_as_computed(now.summary, properties)) is not None:
-        return why
-    if now.integer("tidegate.frontier") is None:
-        return "it has no final results in the branch yet"
-    inputs = json.loads(now.summary.get("tidegate.inputs") or "{}")
-    for name in view.reads:
-        log = context.opened(name)
-        if log is None or not _has_read(log, inputs.get(name)):
-            return f'the snapshot of "{name}" that the branch has read has expired, or is of another log'
-    kept = properties.get(VALID_FROM)
-    return FinishedRows(identifier, now, None if kept is None else int(kept) - 1)
-
-
-def _has_read(log: StoredTable, entry: Mapping[str, int | None] | None) -> bool:
-    """Whether what was read is a snapshot that this very log still has: no rows of it were erased since."""
-    log.current()
-    return entry is not None and entry["commit"] in log.snapshot_ids()
-
-
-def _not_repeatable(context: Context, view: View) -> str | None:
-    """Why two environments may have computed different rows of the same definition, or rows alone don't tell how to
-    continue."""
-    sources = [context.catalog.get(name) for name in view.reads]
-    if any(entry.lookup for entry in view.inputs):
-        return "it looks rows up as they are at each run"
-    if any(not isinstance(one, Relation) or one.kind == "gate" for one in sources):
-        return "it reads a view or WATERMARK(…), which each environment has for itself"
-    if any(isinstance(one, Relation) and one.primary_key for one in sources):
-        return "it reads a table with a PRIMARY KEY"
-    if view.clock is None:
-        return "no result of it is ever final"
-    return "what OVER carries from run to run is not promoted" if view.over is not None else None
-
-
-def _not_as_computed(summary: Mapping[str, str], properties: Mapping[str, str]) -> str | None:
-    """Why rows of the branch are not what the definition gives of the log alone."""
-    if int(summary.get(AMENDMENTS) or 0):
-        return "the branch has amended its results"
-    if gaps(summary) or RETAINED_FROM in properties:
-        return "some of its results are missing in the branch, because rows were removed"
-    return "its watermark was reset, and its results have not closed again" if Beyond.of(summary) else None
 
 
 def _promoted(
@@ -171,16 +112,6 @@ def _answer(
     view: str, why: str, number: int, tag: str | None, totals: tuple[str, int], started: float
 ) -> Rebuilt:
     return Rebuilt(view, why, number, tag, *totals, round(time.monotonic() - started, 3))
-
-
-def _is_here(context: Context, view: View) -> bool:
-    """Whether this environment has results of this definition already."""
-    table = context.opened(view.name)
-    if table is None or table.current().id is None:
-        return False
-    properties = table.properties()
-    changes = partial(changes_of, context)
-    return is_of_view(view, properties) and other_columns(view, properties, changes) is None
 
 
 def _view(context: Context, name: str) -> View:

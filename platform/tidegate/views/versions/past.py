@@ -7,19 +7,23 @@ the new query computes. `plan.versions.kept_past` says what is kept; `tidegate p
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
+from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import ddl, quote
+from tidegate.iceberg.protocol import AMENDMENTS
 from tidegate.plan.closing import closes_anything, final_upto
 from tidegate.plan.gaps import GAPS, RETAINED_FROM, gaps_between, with_gap
 from tidegate.plan.lost_totals import LOST_TOTALS
-from tidegate.plan.resets import FOLLOWED_RESETS, Beyond, followed
+from tidegate.plan.resets import FOLLOWED_RESETS, RESETS, Beyond, followed
 from tidegate.plan.versions import VALID_FROM, KeptPast, kept_past, kept_versions, tag_of
 from tidegate.sql.dialect.inner_names import ORDINAL
 from tidegate.views.inputs import final_now, pending, positions
+from tidegate.views.over import carried_rows
 from tidegate.views.resolve import pin, resolve_columns, standing
 from tidegate.views.retention import first_edges
 from tidegate.views.revisions.erased_windows import marks_of_past
@@ -80,20 +84,23 @@ def past_of(
 
 @dataclass(frozen=True)
 class FinishedRows:
-    """Final rows of the very definition that another table has, as of a snapshot of it (`views/amend/promote.py`).
+    """Final rows of the very definition that another table has, as of a snapshot of it (`views/amend/vouched.py`).
     `after`: those that end up to this tick are of an earlier definition, which that table has kept; None: there are
-    none."""
+    none. `upto`: only those that end up to this tick are taken; None: all. `lives`: by name of each view that it reads,
+    the life here of the results of which these rows are, too."""
 
     identifier: str
     at: Snapshot
     after: int | None = None
+    upto: int | None = None
+    lives: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def frontier(self) -> int:
         """Up to where they are final."""
         found = self.at.integer("tidegate.frontier")
         assert found is not None
-        return found
+        return found if self.upto is None else min(found, self.upto)
 
 
 def keep(
@@ -113,7 +120,7 @@ def keep(
     skipped = _skipped(table, base, after, past.upto)
     if finished is not None and finished.frontier > past.upto:
         rows = rows.unionByName(_finished(context, view, finished, past.upto), allowMissingColumns=True)
-        table.begin_with(rows, _said(finished) | skipped)
+        table.begin_with(rows, _said(context, table, finished) | skipped)
         return
     pinned = pin(context, view)
     summary = {"tidegate.inputs": positions(pinned), "tidegate.frontier": str(past.upto)}
@@ -151,14 +158,26 @@ def _facts(
 
 
 def begin_with(context: Context, table: ViewTable, finished: FinishedRows) -> None:
-    """Let a table without rows begin with `finished` ones of its definition."""
-    table.begin_with(_finished(context, table.view, finished, finished.after), _said(finished))
+    """Let a table without rows begin with `finished` ones of its definition. Raises TG502 if results that it reads were
+    replaced since they were found."""
+    rows, view = context.tables.rows(finished.identifier, finished.at.id), table.view
+    carried = None if view.over is None else carried_rows(rows, view)
+    said = _said(context, table, finished)
+    table.begin_with(_finished(context, view, finished, finished.after), said, carried=carried)
 
 
-def _said(finished: FinishedRows) -> dict[str, str]:
+def _said(context: Context, table: ViewTable, finished: FinishedRows) -> dict[str, str]:
     """What the commit says that has these rows: up to where they are final, of which inputs, and what has to be known
-    to continue."""
-    return {key: finished.at.summary[key] for key in _CONTINUED if key in finished.at.summary}
+    to continue. Of views below it names the results that are here, and not those that the branch has read."""
+    said = {key: finished.at.summary[key] for key in _CONTINUED if key in finished.at.summary}
+    below = [one for one in pin(context, table.view) if one.input.name in finished.lives]
+    for one in below:
+        has_more = one.snapshot.integer(AMENDMENTS) or RESETS in one.snapshot.summary
+        if one.life != finished.lives[one.input.name] or has_more:
+            raise overtaken(table.table.identifier)
+    inputs = json.loads(said["tidegate.inputs"]) | json.loads(positions(below))
+    facts = {"tidegate.inputs": json.dumps(inputs, sort_keys=True)} if below else {}
+    return said | {"tidegate.frontier": str(finished.frontier)} | facts
 
 
 def _finished(context: Context, view: View, finished: FinishedRows, after: int | None) -> DataFrame:
@@ -166,9 +185,11 @@ def _finished(context: Context, view: View, finished: FinishedRows, after: int |
     from pyspark.sql import functions as F
 
     rows = context.tables.rows(finished.identifier, finished.at.id).where(~F.col("_open"))
+    end = F.col("_window_end")
     if after is not None:
-        boundary = F.expr(view.kind.spark_literal(after))
-        rows = rows.where(~window_is_closed(F.col("_window_end"), boundary))
+        rows = rows.where(~window_is_closed(end, F.expr(view.kind.spark_literal(after))))
+    if finished.upto is not None:
+        rows = rows.where(window_is_closed(end, F.expr(view.kind.spark_literal(finished.upto))))
     columns = [F.col(quote(c.name)).cast(c.type).alias(c.name) for c in resolve_columns(context, view)]
     return rows.select(*columns, *_system(rows))
 

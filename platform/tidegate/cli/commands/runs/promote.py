@@ -32,8 +32,8 @@ def promote(
     """Let the results of a branch become those of the environment that it reads, without computing them again.
 
     The branch is the environment of --env. Its results are taken if they are of the definitions that the files have
-    now, and of a snapshot of the log that still exists; all other views are listed with the reason. The earlier results
-    can still be read under a tag.
+    now, of a snapshot of the log that still exists, and, for views over views, of the same rows below; all other views
+    are listed with the reason. The earlier results can still be read under a tag.
 
     Example: tidegate promote --env pr-123 --yes
     """
