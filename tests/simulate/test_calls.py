@@ -166,6 +166,9 @@ REVIEWED: dict[str, dict[str, str]] = {
         "tasks/crashes/crashes.py": "mmap.mmap os._exit os.dup os.dup2 os.fdopen os.fork os.waitpid subprocess.Popen",
         "tasks/decode/limits.py": "signal.setitimer",
     },
+    "The memory of a real worker of Spark: the simulator has none, and no row depends on it.": {
+        "tasks/daemon.py": "os.sysconf ….read_text",
+    },
     "A broker's answers to tasks, with patience of their own: whatever fails there, Java's client reads the batch. "
     "tests/runtime/test_kafka_in_tasks.py ends connections, and the broker.": {
         "tasks/kafka/connection.py": "socket.create_connection",
