@@ -99,6 +99,7 @@ def test_waits_are_from_the_end_of_a_window_to_the_batch_that_closes_it() -> Non
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
+@pytest.mark.long_run
 def test_from_run_to_report(tidegate: Call, tmp_path: Path) -> None:
     first = tidegate("advise", "orders")
     assert (first.exit_code, "TG512" in first.stderr) == (2, True)

@@ -170,8 +170,9 @@ def cluster(tmp_path: Path, workers: int) -> Iterator[tuple[str, Path]]:
     assert control("status", folder, ports, workers).returncode == 1
 
 
+@pytest.mark.long_run
 @pytest.mark.slow
-@pytest.mark.parametrize("more", ["", pytest.param(MORE, marks=pytest.mark.long_run)], ids=["some", "all"])
+@pytest.mark.parametrize("more", ["", MORE], ids=["some", "all"])
 def test_a_standalone_cluster_gives_the_same_and_needs_no_installation(
     cluster: tuple[str, Path],
     kafka: Broker,

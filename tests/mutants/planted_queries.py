@@ -80,7 +80,7 @@ PLANTED = (
         "planted-gone",
         "B2",
         "A key that an amended window does not have any more gets a message without a value.",
-        _SENT,
+        "sinks/kafka_messages.py",
         "return came.unionByName(went).withColumn(_COMMIT, commit)",
         "return came.withColumn(_COMMIT, commit)",
         "replaced row left at its target",

@@ -173,6 +173,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.long_run
 def test_show_says_what_spark_says(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     session, project = played(workbench), Project.load(workbench.root)
     for name in NAMES:

@@ -83,6 +83,7 @@ def hold_the_amended_windows(again: Session) -> None:
     assert content(newer) == [(end.format(3), "b"), (end.format(3), "d"), (end.format(4), "d")]
 
 
+@pytest.mark.long_run
 def test_B2_an_iceberg_sink_replaces_amended_windows_in_the_commit_that_says_so(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ def test_E8_everything_is_read_to_the_same_answers_and_nothing_is_written(
     assert _files(stored.root) == before
 
 
+@pytest.mark.long_run
 def test_E8_every_kind_goes_on_as_the_release_would_have(stored: Stored, spark: SparkSession) -> None:
     """After the test above: new rows for each source and table, closed windows, an amendment, deliveries. What the
     release answered after the same rows is the truth; when a row arrived depends on the clock and is left out."""

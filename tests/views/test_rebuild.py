@@ -42,6 +42,7 @@ def rows(session: Session, name: str) -> list[tuple[str, ...]]:
     return sorted(tuple(str(v).removeprefix("2026-01-01 ") for v in row) for row in found)
 
 
+@pytest.mark.long_run
 def test_R4_a_changed_query_is_backfilled_and_swapped_at_the_end(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ class _Held:
     key: bytes | None
     value: bytes | None
     headers: _Headers
+    partition: int | None
 
 
 class SimulatedBroker(Broker):
@@ -108,7 +109,7 @@ class SimulatedBroker(Broker):
         self._held = [held for held in self._held if held not in due]
         for held in due:
             self.late.append(held.headers)
-            self._store(held.topic, held.key, held.value, held.headers)
+            self._store(held.topic, held.key, held.value, held.headers, held.partition)
         self.note()
 
     # -- what drivers ask --------------------------------------------------------------------------------------
@@ -147,20 +148,36 @@ class SimulatedBroker(Broker):
         asked: list[tuple[int, Message]] = self._step("fetch", topic, effect)
         return asked
 
-    def append(self, topic: str, key: bytes | None, value: bytes | None, headers: _Headers) -> None:
+    def append(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: _Headers,
+        partition: int | None = None,
+    ) -> None:
+        message = (topic, key, value, headers, partition)
+
         def effect(fault: str | None) -> None:
             if fault == LATER:
-                self._held.append(_Held(self.outside.act, topic, key, value, headers))
+                self._held.append(_Held(self.outside.act, *message))
             elif fault == REPEATED_TASK:
                 raise UnreachableError(REPEATED)
             else:
-                self._store(topic, key, value, headers)
+                self._store(*message)
 
         self._step("send", topic, effect)
 
-    def _store(self, topic: str, key: bytes | None, value: bytes | None, headers: _Headers) -> None:
+    def _store(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: _Headers,
+        partition: int | None,
+    ) -> None:
         before = self.ends(topic)
-        super().append(topic, key, value, headers)
+        super().append(topic, key, value, headers, partition)
         number = next(number for number, end in self.ends(topic).items() if end != before[number])
         self.watcher(number, self.topics[topic].partitions[number].messages[before[number]])
 

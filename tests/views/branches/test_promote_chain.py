@@ -103,6 +103,7 @@ def test_X3_E5_D3_a_chain_is_taken_and_continued(
     assert promote(anew, dev.project) == []
 
 
+@pytest.mark.long_run
 def test_R2_E5_killed_anywhere_the_same_command_completes_a_chain(opened: Callable[..., Session]) -> None:
     some = ["v", "four", "stays", "before"]
     dev = opened("dev", ALL)
