@@ -240,6 +240,15 @@ def test_E9_a_table_that_is_not_only_what_the_sink_has_delivered_refuses_all_of_
         erased(in_process.session())
 
 
+def test_E9_a_table_that_a_sink_has_left_refuses_all_of_it(in_process: Workbench) -> None:
+    define(in_process.root, SINKS.replace("far.orders", "far.others"))
+    with pytest.raises(
+        TidegateError, match=r"TG571.*\n  copied: a sink that has delivered to iceberg far.orders before"
+    ):
+        erased(in_process.session())
+    assert there(in_process.root)
+
+
 def test_E9_a_delivery_waits_for_the_erasure(in_process: Workbench) -> None:
     session = in_process.session()
     with in_process.session().lease("hours"), pytest.raises(TidegateError, match="TG508"):

@@ -22,7 +22,8 @@ from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.sink_connectors import IcebergSinkOptions
-from tidegate.store.metadata import load_table
+from tidegate.store.listing import every_namespace, table_names
+from tidegate.store.metadata import load_properties, load_table
 from tidegate.store.positions import (
     Position,
     continues,
@@ -75,6 +76,9 @@ def reach_sinks(
             beyond.append(f'{sink.name}: a sink that has delivered "{before["from"]}" to {place} before')
         if sink.upstream not in shown:
             continue
+        beyond += [
+            f"{sink.name}: a sink that has delivered to iceberg {one} before" for one in _left(context, sink)
+        ]
         names, what = (
             shown[sink.upstream],
             f"a sink that delivers rows to {sink.connector.connector} {sink.place}",
@@ -99,6 +103,20 @@ def _before(context: Context, sink: Sink) -> Mapping[str, str] | None:
     is_renamed = all(last[key] == deployment(sink)[key] for key in ("connector", "place"))
     is_renamed = is_renamed and continues(last, sink, catalog, load_table(storage, sink.upstream))
     return None if is_renamed else last
+
+
+def _left(context: Context, sink: Sink) -> Iterator[str]:
+    """Tables that a sink of this name has delivered into, and that are not its place now."""
+    storage, own = context.project.storage, None
+    if isinstance(sink.connector, IcebergSinkOptions):
+        own = sink_table(storage, sink)
+    for namespace in every_namespace(storage):
+        for name in table_names(storage, namespace):
+            said = load_properties(storage, name, namespace) or {}
+            is_its = (said.get("tidegate.kind"), said.get("tidegate.sink")) == ("sink", sink.name)
+            is_ours = Owner.of_text(said.get(OWNER)) == context.project.owner
+            if is_its and is_ours and (namespace, name) != own:
+                yield f"{namespace}.{name}"
 
 
 def why_beyond(context: Context, sink: Sink, columns: Iterable[str] = ()) -> str | None:
