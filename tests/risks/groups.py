@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,12 @@ class Fed:
 
     def __post_init__(self) -> None:
         self._chance = random.Random(self.seed)
-        views = [View(view, size=size, aggregates=_AGGREGATES) for view, size in self.views.items()]
+        # Windows begin at multiples of their size since 1970 (C1), and the oracle's seconds at BASE.
+        since = int(BASE.replace(tzinfo=UTC).timestamp())
+        views = [
+            View(view, size=size, offset=-since % size, aggregates=_AGGREGATES)
+            for view, size in self.views.items()
+        ]
         self.oracle = Oracle(
             lambda row: None if row.event_time is None else row.event_time - self.delay, views
         )
