@@ -76,11 +76,12 @@ def _why_not_there(messages: DeliveredMessages) -> str | None:
         )
     if unknown := messages.undecoded_columns():
         return f"the text of {', '.join(unknown)} in its messages does not tell the exact value"
-    if count := messages.others():
-        others = "another sink, another program, or this sink before it was created again"
-        return f"{counted(count, 'key')} of the topic: the last message may be of {others}"
-    if count := messages.unreadable():
-        return f"the last message of {counted(count, 'key')} does not tell the columns of the condition"
+    others, unreadable = messages.unfit()
+    if others:
+        whose = "another sink, another program, or this sink before it was created again"
+        return f"{counted(others, 'key')} of the topic: the last message may be of {whose}"
+    if unreadable:
+        return f"the last message of {counted(unreadable, 'key')} does not tell the columns of the condition"
     return None
 
 

@@ -72,14 +72,17 @@ class DeliveredMessages:
         """Those columns whose text in a message does not tell the value."""
         return [name for name, kind in self._types.items() if kind not in _TEXTS]
 
-    def others(self) -> int:
+    def unfit(self) -> tuple[int, int]:
         """How many keys have a message of a sink of tidegate, and a last message that this one, as it is now, has not
-        sent. What it deletes may be another one's, and what others have sent may be a row that goes."""
-        return self._last().where(f"`{_OURS}` AND NOT `{_OWN}`").count()
+        sent: what it deletes may be another one's, and what others have sent may be a row that goes. And how many have
+        a last message of this sink that does not tell all of the columns."""
+        from pyspark.sql import functions as F
 
-    def unreadable(self) -> int:
-        """How many keys have a last message that does not tell all of the columns."""
-        return self._last().where(f"`{_OWN}` AND NOT `{_READABLE}`").count()
+        others = F.count_if(F.expr(f"`{_OURS}` AND NOT `{_OWN}`"))
+        unreadable = F.count_if(F.expr(f"`{_OWN}` AND NOT `{_READABLE}`"))
+        found = self._last().agg(others, unreadable).first()
+        assert found is not None
+        return found[0], found[1]
 
     def count(self, condition: str) -> int:
         """How many keys have a last message for which a condition holds (Spark SQL over the columns)."""

@@ -177,8 +177,8 @@ GUARDS: tuple[Guard, ...] = (
         "E9",
         "A message that does not have the columns of the condition refuses the erasure.",
         "maintenance/erase_topics.py",
-        "    if count := messages.unreadable():",
-        "    if count := 0:",
+        "    if unreadable:",
+        "    if False:",
         (f"{_REFUSED}::test_E9_a_topic_that_can_not_delete_refuses_all_of_it",),
     ),
     Guard(
@@ -186,8 +186,8 @@ GUARDS: tuple[Guard, ...] = (
         "E9",
         "A topic in which others have sent a key refuses the erasure.",
         "maintenance/erase_topics.py",
-        "    if count := messages.others():",
-        "    if count := 0:",
+        "    if others:",
+        "    if False:",
         (f"{_REFUSED}::test_E9_a_topic_that_can_not_delete_refuses_all_of_it",),
     ),
     Guard(
