@@ -79,8 +79,8 @@ def test_a_run_has_all_steps() -> None:
     assert steps["in all"][0] == pytest.approx(sum(s[0] for n, s in steps.items() if n != "in all"), rel=0.05)
 
 
-#: Round trips to the JVM in a warm tick of one group, without those that let go of an object. The aim is 60.
-MOST_CALLS = 240
+#: Round trips to the JVM in a warm tick of one group, without those that let go of an object.
+MOST_CALLS = 60
 
 
 @pytest.mark.slow

@@ -18,8 +18,7 @@ from tests.chaos.processes import Process, tree
 from tests.risks.groups import TYPES, Fed, Watched, drive
 from tests.soak.sample import MB, Series
 from tests.soak.trend import Limit, Trend, trend
-from tidegate.jvm.handles import method
-from tidegate.jvm.java import java_class
+from tidegate.jvm.java import java_class, method
 from tidegate.jvm.spark import cores
 from tidegate.plan.events import Event, TickFinished
 from tidegate.session.collector import set_aside
@@ -61,10 +60,11 @@ class Meter:
         factory = java_class(jvm, "java.lang.management.ManagementFactory")
         self._classes, self._memory = factory.getClassLoadingMXBean(), factory.getMemoryMXBean()
         room = "java.lang.management"
-        self._loaded = method(jvm, f"{room}.ClassLoadingMXBean", "getLoadedClassCount")
-        self._heap = method(jvm, f"{room}.MemoryMXBean", "getHeapMemoryUsage")
+        room = "java.lang.management"
+        self._loaded = _question(jvm, f"{room}.ClassLoadingMXBean", "getLoadedClassCount")
+        self._heap = _question(jvm, f"{room}.MemoryMXBean", "getHeapMemoryUsage")
         name, self._usage = (
-            method(jvm, f"{room}.MemoryPoolMXBean", what) for what in ("getName", "getUsage")
+            _question(jvm, f"{room}.MemoryPoolMXBean", what) for what in ("getName", "getUsage")
         )
         pools = factory.getMemoryPoolMXBeans()
         self._pools = {str(name(pool)): pool for pool in (pools.get(n) for n in range(pools.size()))}
@@ -88,6 +88,12 @@ class Meter:
             "memory jvm": _resident(processes.get(self._pid)),
             "memory driver": _resident(processes.get(os.getpid())),
         }
+
+
+def _question(jvm: Any, owner: str, name: str) -> Callable[[Any], Any]:
+    """A method of an interface. (The classes behind these are none that anybody may call.)"""
+    asked, nothing = method(jvm, owner, name), java_class(jvm, "java.util.ArrayList")()
+    return lambda bean: asked.bindTo(bean).invokeWithArguments(nothing)
 
 
 def _resident(process: Process | None) -> float:

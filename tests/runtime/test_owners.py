@@ -195,6 +195,12 @@ def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
             yield f"{prefix}{child.name}", child
 
 
+def _called(node: ast.Call, method: ast.Attribute) -> str:
+    """The name of a method, also of one that is called with others (`jvm/calls.py`)."""
+    name = node.args[1] if method.attr == "call" and len(node.args) > 1 else None
+    return str(name.value) if isinstance(name, ast.Constant) else method.attr
+
+
 def _writes(function: ast.AST) -> bool:
     doc = ast.get_docstring(function, clean=False)  # type: ignore[arg-type]
     for node in ast.walk(function):
@@ -203,7 +209,7 @@ def _writes(function: ast.AST) -> bool:
             return True
         if not isinstance(node, ast.Call):
             continue
-        if isinstance(node.func, ast.Attribute) and node.func.attr in CALLS | ACTIONS:
+        if isinstance(node.func, ast.Attribute) and _called(node, node.func) in CALLS | ACTIONS:
             return True
         if isinstance(node.func, ast.Name) and node.func.id in PUTS:
             return True

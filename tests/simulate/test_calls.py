@@ -123,17 +123,18 @@ REVIEWED: dict[str, dict[str, str]] = {
     },
     "Starts and watches the JVM, which tests without one do not have.": {
         "jvm/attempts.py": "_jvm tidegate.jvm.java.java_class",
+        "jvm/calls.py": "_jvm",
+        "jvm/compiled.py": "tidegate.jvm.java.java_class",
         "jvm/endings.py": "_jvm tidegate.jvm.java.java_class",
         "jvm/class_archive.py": "os.access os.path.realpath os.utime time.time ….glob ….mkdir ….open ….stat ….unlink",
         "jvm/core_jobs.py": "_jvm tidegate.jvm.java.java_class",
-        "jvm/handles.py": "_jvm tidegate.jvm.java.java_class",
         "jvm/local_files.py": "_jsc _jvm tidegate.jvm.java.java_class",
         "jvm/jars.py": "….open ….read_text ….stat",
         "jvm/packages.py": "….expanduser ….glob ….is_file",
         "jvm/secrecy.py": "_jvm tempfile.TemporaryDirectory tidegate.jvm.java.java_class ….open ….write_text",
         "jvm/spark.py": "_jsc _jvm os.close os.cpu_count os.dup os.dup2 os.write socket.create_connection "
         "tempfile.mkdtemp tidegate.jvm.java.java_class ….is_file ….open ….read_text ….resolve ….rglob",
-        "jvm/within.py": "_jvm tidegate.jvm.java.java_class",
+        "jvm/within.py": "_jsc _jvm tidegate.jvm.java.java_class",
         "jvm/ui_token.py": "os.fdopen os.open secrets.token_bytes ….mkdir ….unlink",
     },
     "The supervisor's shell: processes, logs, the page of metrics. What follows from them is live/schedule.py, which "

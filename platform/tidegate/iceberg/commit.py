@@ -6,7 +6,6 @@ runs that overlap (a retry beside a dying JVM) can therefore never both append.
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import TRIES, attempted, committed, overtaken
 from tidegate.iceberg.conditions import all_rows, closed_between, nobodys
-from tidegate.iceberg.data_files import content_file, in_spec, schema_in, target_in
+from tidegate.iceberg.data_files import content_file, schema_in, target_in
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.own_metadata import is_on_server
-from tidegate.iceberg.planned import AddedFiles, Content, JavaManifests, Planned, as_plain
+from tidegate.iceberg.planned import AddedFiles, JavaManifests, Planned, as_plain
 from tidegate.iceberg.protocol import (
     AnswerLost,
     Conflict,
@@ -30,8 +29,9 @@ from tidegate.iceberg.protocol import (
 )
 from tidegate.iceberg.statement import StatementBranch
 from tidegate.iceberg.table_change import TableChange, change_table, names_at
-from tidegate.iceberg.table_commit import TableCommit, said, saying
+from tidegate.iceberg.table_commit import TableCommit, said
 from tidegate.iceberg.versions.swap import DATA_PATH, BuiltVersion, SwapCommit, TagRemoval, VersionSwap
+from tidegate.jvm.calls import Calls, Promise
 from tidegate.jvm.java import java_class, json_mapper, once
 from tidegate.jvm.within import settings
 from tidegate.project.owner import OWNER, Owner, require_owner
@@ -71,8 +71,12 @@ class IcebergTable:
     def _load(self) -> None:
         """Raises TG622 for a table of a later release (E8)."""
         tables = java_class(self._jvm, "org.apache.iceberg.spark.Spark3Util")
-        self._table = tables.loadIcebergTable(self._spark._jsparkSession, self.identifier)
-        self._known: dict[str, str] | None = None
+        calls = Calls(self._jvm)
+        table = calls.call(tables, "loadIcebergTable", self._spark._jsparkSession, self.identifier)
+        properties = self._properties_of(table, calls)
+        uuid = calls.call(calls.call(table, "uuid"), "toString")
+        self._table, text, self._uuid = calls.run(table, properties, uuid)
+        self._known: dict[str, str] | None = json.loads(text)
         version = self.property(STORAGE_VERSION)
         if version is not None:
             require_known(self.identifier, {STORAGE_VERSION: version})
@@ -91,13 +95,20 @@ class IcebergTable:
     def uuid(self) -> str:
         """See `StoredTable.uuid`; another one once its results were replaced as a whole (`rebuild.py`)."""
         # (Iceberg refuses to refresh a table that has become another one.)
-        return life(str(once(once(self._table, "uuid"), "toString")), self.properties())
+        return life(self._uuid, self.properties())
 
     def properties(self) -> dict[str, str]:
         """All table properties, as of the last `current()`, for which Java is asked once."""
         if self._known is None:
-            self._known = self._as_dict(self._table.properties())
+            calls = Calls(self._jvm)
+            (text,) = calls.run(self._properties_of(self._table, calls))
+            self._known = json.loads(text)
+        assert self._known is not None
         return dict(self._known)
+
+    def _properties_of(self, table: Any, calls: Calls) -> Promise:
+        # As one text: a Java map costs a call for every entry.
+        return calls.call(json_mapper(self._jvm), "writeValueAsString", calls.call(table, "properties"))
 
     def property(self, key: str) -> str | None:
         """A table property, or None."""
@@ -126,22 +137,47 @@ class IcebergTable:
 
     def current(self) -> Snapshot:
         """The current snapshot, read anew. Raises TG531 for a writer who is not the owner (X3)."""
-        self.refresh()
+        newest = self._read()
         if self._owner is not None:
             require_owner(self.identifier, self._owner, Owner.of_text(self.property(OWNER)))
-        return self._at(self._table.currentSnapshot())
+        return self._at(newest)
 
     def refresh(self) -> None:
         """Read it anew."""
+        self._read()
+
+    def _read(self) -> str | None:
+        """Read it anew: the newest snapshot in Iceberg's JSON."""
         from py4j.protocol import Py4JJavaError
 
-        self._known = None
         try:
-            self._table.refresh()
+            return self._seen("refresh")
         except Py4JJavaError:
             # A catalog that is a folder goes from one version of the metadata to the next. Where so many commits were
             # made since that this one's is gone, it says that it is missing; a new handle begins at the newest.
             self._load()
+        return self._seen()
+
+    def _seen(self, *before: str) -> str | None:
+        """After these calls: the newest snapshot in Iceberg's JSON. The properties are known then."""
+        self._known, calls = None, Calls(self._jvm)
+        for name in before:
+            calls.call(self._table, name)
+        properties = self._properties_of(self._table, calls)
+        text, newest = calls.run(properties, self._text_of("currentSnapshot", (), calls))
+        self._known = json.loads(text)
+        return None if newest is None else str(newest)
+
+    def _text_of(self, which: str, of: tuple[Any, ...], calls: Calls) -> Promise:
+        """A snapshot of the table in Iceberg's JSON, if there is one."""
+        found = calls.call(self._table, which, *of)
+        parser = java_class(self._jvm, "org.apache.iceberg.SnapshotParser")
+        return calls.call(parser, "toJson", found, needs=found)
+
+    def _text(self, which: str, *of: Any) -> str | None:
+        calls = Calls(self._jvm)
+        (found,) = calls.run(self._text_of(which, of, calls))
+        return None if found is None else str(found)
 
     def tag(self, name: str) -> None:
         """Keep the current snapshot, if there is one, as `VERSION AS OF name`; no expiry takes it."""
@@ -152,7 +188,7 @@ class IcebergTable:
 
     def at(self, snapshot: int | str) -> Snapshot:
         """An earlier snapshot of it, by its id or a tag."""
-        return self._at(self._table.snapshot(snapshot))
+        return self._at(self._text("snapshot", snapshot))
 
     def names_at(self, snapshot: int) -> dict[str, str]:
         """See `StoredTable.names_at`."""
@@ -160,7 +196,12 @@ class IcebergTable:
 
     def summaries(self) -> dict[int, dict[str, str]]:
         """The summary of every snapshot that is kept, by its id, as of the last `current()`."""
-        return {snapshot.snapshotId(): self._summary(snapshot) for snapshot in self._table.snapshots()}
+        found: dict[int, dict[str, str]] = {}
+        for snapshot in self._table.snapshots():
+            found[snapshot.snapshotId()] = json.loads(
+                json_mapper(self._jvm).writeValueAsString(snapshot.summary())
+            )
+        return found
 
     def snapshot_ids(self) -> set[int]:
         """The snapshots that are kept, as of the last `current()`."""
@@ -168,28 +209,19 @@ class IcebergTable:
 
     def totals(self) -> dict[str, str]:
         """The summary of the newest snapshot, whoever made it, as of the last `current()`; empty without one."""
-        current = self._table.currentSnapshot()
-        return {} if current is None else self._summary(current)
+        current = self._text("currentSnapshot")
+        return {} if current is None else said(current)[1]
 
-    def _summary(self, snapshot: Any) -> dict[str, str]:
-        return self._as_dict(snapshot.summary())
-
-    def _as_dict(self, java_map: Any) -> dict[str, str]:
-        # As one text: a Java map costs a call for every entry.
-        mapper = json_mapper(self._jvm)
-        found: dict[str, str] = json.loads(mapper.writeValueAsString(java_map))
-        return found
-
-    def _at(self, current: Any) -> Snapshot:
-        if current is None:
+    def _at(self, text: str | None) -> Snapshot:
+        if text is None:
             return Snapshot(None, {})
-        newest, summary, parent = said(self._jvm, current)
+        newest, summary, parent = said(text)
 
         def facts(snapshot: int) -> tuple[Mapping[str, str], int | None]:
             if snapshot == newest:
                 return summary, parent
-            found = self._table.snapshot(snapshot)
-            return ({}, None) if found is None else said(self._jvm, found)[1:]
+            found = self._text("snapshot", snapshot)
+            return ({}, None) if found is None else said(found)[1:]
 
         return standing(newest, facts)
 
@@ -202,15 +234,18 @@ class IcebergTable:
         reading: bool = False,
     ) -> WriteTarget:
         """How tasks write files for this table; or, `reading`, where its files are: then nothing is made."""
-        text = java_class(self._jvm, "org.apache.iceberg.SchemaParser").toJson(self._table.schema())
+        calls = Calls(self._jvm)
+        parser = java_class(self._jvm, "org.apache.iceberg.SchemaParser")
+        text = calls.call(parser, "toJson", calls.call(self._table, "schema"))
+        text, location = calls.run(text, calls.call(self._table, "location"))
         elsewhere = self.property(DATA_PATH)
-        return target_in(self.location, schema_in(text), storage, split, day, bounds, reading, elsewhere)
+        return target_in(str(location), schema_in(text), storage, split, day, bounds, reading, elsewhere)
 
     def files(
         self, snapshot: int, column: str, field_id: int, low: int | None, high: int | None
     ) -> list[dict[str, Any]] | None:
         """See `StoredTable.files`; bounds are known of a column of 64 bits."""
-        manifests = JavaManifests(self._jvm, self._table, column, field_id)
+        manifests = JavaManifests(self._jvm, self._table, self._uuid, column, field_id)
         return as_plain(self._planned.files(self.identifier, manifests, snapshot, low, high))
 
     def files_named(self, paths: set[str], snapshot: int, low: Any, high: Any) -> list[Any]:
@@ -262,8 +297,7 @@ class IcebergTable:
             commit = TableCommit(self._jvm, self._table)
             if change is not None:
                 change_table(self._jvm, self._table, change, commit.transaction)
-            update = commit.transaction.newOverwrite()
-            return commit.with_rows(self._filled(update, added, summary, base, replaced, removed))
+            return commit.with_rows(added, continued(base, summary), base.id, replaced, removed)
 
         assert target is not None or not files
         added = tuple(content_file(file, target) for file in files) if target is not None else ()
@@ -302,8 +336,9 @@ class IcebergTable:
         """Commit what `made` makes, on the newest snapshot that was looked at: the catalog refuses it if that is not
         the newest any more. Upkeep that comes in between is no conflict. With the answer, the snapshot that the last
         try was put on."""
-        newest = self._table.currentSnapshot()
-        known = None if newest is None else newest.snapshotId()
+        calls = Calls(self._jvm)
+        newest = calls.call(self._table, "currentSnapshot")
+        (known,) = calls.run(calls.call(newest, "snapshotId", needs=newest))
         now = base if known == base.id else self._look(None).now
         answer: Stored | Conflict | AnswerLost = Conflict()
         for _ in range(TRIES):
@@ -319,45 +354,8 @@ class IcebergTable:
             now = found.now
         return now.id, answer
 
-    def _filled(
-        self,
-        update: Any,
-        files: Sequence[Content],
-        summary: dict[str, str],
-        base: Snapshot,
-        replaced: Sequence[bool | None],
-        removed: Sequence[Any],
-    ) -> Any:
-        """Iceberg's update with all that belongs to the commit, not committed yet."""
-        expressions = java_class(self._jvm, "org.apache.iceberg.expressions.Expressions")
-        if base.id is not None:
-            update = update.validateFromSnapshot(base.id)
-        update = update.conflictDetectionFilter(once(expressions, "alwaysTrue")).validateNoConflictingData()
-        gone = [
-            expressions.isNull("_open") if value is None else expressions.equal("_open", value)
-            for value in replaced
-        ]
-        if gone:
-            update = update.overwriteByRowFilter(functools.reduce(getattr(expressions, "or"), gone))
-        if removed:
-            update = update.validateNoConflictingDeletes()
-        for gone_file in removed:
-            update = update.deleteFile(gone_file)
-        mapper = json_mapper(self._jvm)
-        parser = java_class(self._jvm, "org.apache.iceberg.ContentFileParser")
-        spec = self._table.spec()
-        # (As one text: a list of Java's that is read to its end is ninety calls.)
-        split = json.loads(java_class(self._jvm, "org.apache.iceberg.PartitionSpecParser").toJson(spec))
-        ids = [field["field-id"] for field in split["fields"]]
-        for file in files:
-            text = json.dumps(in_spec(file, split["spec-id"], ids))
-            update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
-        saying(self._jvm, update, continued(base, summary))
-        return update
-
     def _look(self, commit: int | None) -> Found:
-        self.refresh()
-        found = self._at(self._table.currentSnapshot())
+        found = self._at(self._read())
         return Found(found, commit is not None and self._is_whole(commit))
 
     def _is_whole(self, commit: int) -> bool:

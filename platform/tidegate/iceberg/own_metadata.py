@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from tidegate.jvm.handles import Handle, counted_up, emptied, field, getter, method, one_more, setter
-from tidegate.jvm.java import java_class, json_mapper
+from tidegate.jvm.calls import Calls, Promise
+from tidegate.jvm.java import class_of, java_class, json_mapper, method
 
 _ICEBERG = "org.apache.iceberg."
 _DATABASE, _FOLDER = "jdbc.JdbcTableOperations", "hadoop.HadoopTableOperations"
@@ -57,21 +57,25 @@ def ask_server(jvm: Any, operations: Any, known: Any, made: Any, names: bool) ->
 
     if not is_on_server(operations):
         return False
+    calls = Calls(jvm)
     try:
-        client, path, headers = (field(jvm, _ICEBERG + _SERVER, name).get(operations) for name in _ROUTE)
+        client, path, headers = (calls.call(_field(jvm, _SERVER, name), "get", operations) for name in _ROUTE)
     except Py4JJavaError:
         return False
-    updates = made.changes()
-    required = java_class(jvm, f"{_ICEBERG}UpdateRequirements").forUpdateTable(known, updates)
+    updates = calls.call(made, "changes")
+    requirements = java_class(jvm, f"{_ICEBERG}UpdateRequirements")
+    required = calls.new(
+        java_class(jvm, "java.util.ArrayList"), calls.call(requirements, "forUpdateTable", known, updates)
+    )
     if names:
-        required = java_class(jvm, "java.util.ArrayList")(required)
         stands = java_class(jvm, f"{_ICEBERG}UpdateRequirement$AssertRefSnapshotID")
         for name in known.refs():
             if name == "main" or known.ref(name).isTag():
-                required.add(stands(name, known.ref(name).snapshotId()))
-    body = java_class(jvm, f"{_ICEBERG}rest.requests.UpdateTableRequest")(required, updates)
-    refused = java_class(jvm, f"{_ICEBERG}rest.ErrorHandlers").tableCommitHandler()
-    client.post(path, body, None, headers, refused)
+                calls.call(required, "add", calls.new(stands, name, known.ref(name).snapshotId()))
+    body = calls.new(java_class(jvm, f"{_ICEBERG}rest.requests.UpdateTableRequest"), required, updates)
+    refused = calls.call(java_class(jvm, f"{_ICEBERG}rest.ErrorHandlers"), "tableCommitHandler")
+    calls.call(client, "post", path, body, None, headers, refused)
+    calls.run()
     return True
 
 
@@ -83,82 +87,92 @@ def keep(jvm: Any, operations: Any, known: Any, made: Any) -> None:
     take = _KINDS.get(_kind(operations))
     if take is None:
         return
+    calls = Calls(jvm)
     try:
-        take(jvm, operations, known, made)
+        take(jvm, operations, known, made, calls)
+        # Otherwise each snapshot that was once the newest would keep its manifests as long as there is the handle.
+        before = calls.call(known, "currentSnapshot")
+        for name in _FILES:
+            calls.call(_field(jvm, "BaseSnapshot", name), "set", before, None, needs=before)
+        calls.run()
     except Py4JJavaError:
         return  # the commit is stored, whatever fails afterwards
-    before = known.currentSnapshot()
-    if before is not None:
-        # Otherwise each snapshot that was once the newest would keep its manifests as long as there is the handle.
-        _forgetting(jvm)(before)
 
 
-def _keep_of_database(jvm: Any, operations: Any, known: Any, made: Any) -> None:
-    row = json.loads(json_mapper(jvm).writeValueAsString(_row_of(jvm).on(operations)()))
+def _keep_of_database(jvm: Any, operations: Any, known: Any, made: Any, calls: Calls) -> None:
+    asked = Calls(jvm)
+    read: Any = _row_of(jvm)
+    for name in _ROW:
+        read = asked.call(read, "bindTo", asked.call(_field(jvm, _DATABASE, name), "get", operations))
+    found = asked.call(read, "invokeWithArguments", asked.new(java_class(jvm, "java.util.ArrayList")))
+    row, place = asked.run(
+        asked.call(json_mapper(jvm), "writeValueAsString", found), asked.call(known, "metadataFileLocation")
+    )
+    row = json.loads(row)
     # A file of metadata has one successor. If that has one already, the newest file is somebody else's.
-    if row.get("previous_metadata_location") == known.metadataFileLocation():
-        _taking(jvm, _ANY_DATABASE).on(operations)(_as_stored(jvm, made, row["metadata_location"]))
+    if row.get("previous_metadata_location") == place:
+        _take(jvm, _ANY_DATABASE, operations, made, row["metadata_location"], calls)
 
 
-def _keep_of_folder(jvm: Any, operations: Any, known: Any, made: Any) -> None:
+def _keep_of_folder(jvm: Any, operations: Any, known: Any, made: Any, calls: Calls) -> None:
     # The rename that was the commit has given the file the next number, which no other file has.
-    file = _next_file(jvm).on(operations)()
-    _taking(jvm, _FOLDER).on(operations)(_as_stored(jvm, made, file))
+    numbers = java_class(jvm, "java.util.Collections")
+    number = calls.call(numbers, "singletonList", _next_version(jvm, _FOLDER, operations, calls))
+    file = calls.call(calls.call(_file_of_version(jvm), "bindTo", operations), "invokeWithArguments", number)
+    _take(jvm, _FOLDER, operations, made, calls.call(file, "toString"), calls)
 
 
-def _keep_of_server(jvm: Any, operations: Any, known: Any, made: Any) -> None:
+def _keep_of_server(jvm: Any, operations: Any, known: Any, made: Any, calls: Calls) -> None:
     # Only the server knows where they are. Whoever asks for them next reads them, as it is.
-    field(jvm, _ICEBERG + _SERVER, "current").set(operations, _as_stored(jvm, made, None))
+    calls.call(_field(jvm, _SERVER, "current"), "set", operations, _as_stored(jvm, made, None, calls))
 
 
-_KINDS: dict[str, Callable[[Any, Any, Any, Any], None]] = {
+_KINDS: dict[str, Callable[[Any, Any, Any, Any, Calls], None]] = {
     _DATABASE: _keep_of_database,
     _FOLDER: _keep_of_folder,
     _SERVER: _keep_of_server,
 }
 
 
-def _as_stored(jvm: Any, made: Any, location: str | None) -> Any:
-    """The metadata as somebody who reads them gets them: with their place, and without what has changed."""
-    builder = java_class(jvm, f"{_ICEBERG}TableMetadata").buildFrom(made)
-    return builder.discardChanges().withMetadataLocation(location).build()
-
-
-# -- Java's steps that are one ---------------------------------------------------------------------------------------
-
-
-@cache
-def _row_of(jvm: Any) -> Handle:
-    """What reads the row of a table: of its operations."""
-    owner = _ICEBERG + _DATABASE
-    kinds = [field(jvm, owner, name).getType() for name in _ROW]
-    found = method(jvm, f"{_ICEBERG}jdbc.JdbcUtil", "loadTable", kinds)
-    for place, name in enumerate(_ROW):
-        found = found.of(place, getter(jvm, owner, name))
-    return found.of_one()
-
-
-@cache
-def _taking(jvm: Any, owner: str) -> Handle:
-    """What lets operations remember what they remember when they have read metadata: of them, and of the metadata."""
-    of = _ICEBERG + owner
-    first = [emptied(jvm, of, "shouldRefresh"), counted_up(jvm, of, "version")]
+def _take(jvm: Any, owner: str, operations: Any, made: Any, location: Any, calls: Calls) -> None:
+    """Let operations remember what they remember when they have read metadata. That they need not read comes last: an
+    error before leaves them as those who have to."""
+    stored = _as_stored(jvm, made, location, calls)
+    calls.call(_field(jvm, owner, "version"), "set", operations, _next_version(jvm, owner, operations, calls))
     if owner == _ANY_DATABASE:
-        place = method(jvm, f"{_ICEBERG}TableMetadata", "metadataFileLocation")
-        first.append(setter(jvm, of, "currentMetadataLocation").of(1, place))
-    return setter(jvm, of, "currentMetadata").behind(*first)
+        calls.call(_field(jvm, owner, "currentMetadataLocation"), "set", operations, location)
+    calls.call(_field(jvm, owner, "currentMetadata"), "set", operations, stored)
+    calls.call(_field(jvm, owner, "shouldRefresh"), "set", operations, False)
+
+
+def _next_version(jvm: Any, owner: str, operations: Any, calls: Calls) -> Promise:
+    known = calls.call(_field(jvm, owner, "version"), "get", operations)
+    return calls.call(java_class(jvm, "java.lang.Math"), "incrementExact", known)
+
+
+def _as_stored(jvm: Any, made: Any, location: Any, calls: Calls) -> Promise:
+    """The metadata as somebody who reads them gets them: with their place, and without what has changed."""
+    builder = calls.call(java_class(jvm, f"{_ICEBERG}TableMetadata"), "buildFrom", made)
+    builder = calls.call(builder, "discardChanges")
+    return calls.call(calls.call(builder, "withMetadataLocation", location), "build")
 
 
 @cache
-def _forgetting(jvm: Any) -> Handle:
-    """What lets a snapshot forget what it keeps in memory of its files."""
-    first, *others = (emptied(jvm, f"{_ICEBERG}BaseSnapshot", name) for name in _FILES)
-    return first.behind(*others)
+def _field(jvm: Any, owner: str, name: str) -> Any:
+    """A field of one of Iceberg's classes, whoever may see it."""
+    found = class_of(jvm, _ICEBERG + owner).getDeclaredField(name)
+    found.setAccessible(True)
+    return found
 
 
 @cache
-def _next_file(jvm: Any) -> Handle:
-    """What gives the file of the next version of operations."""
-    owner, integer = _ICEBERG + _FOLDER, java_class(jvm, "java.lang.Integer").TYPE
-    found = method(jvm, owner, "getMetadataFile", [integer]).of(1, one_more(jvm, owner, "version", integer))
-    return found.of_one().then(method(jvm, "org.apache.hadoop.fs.Path", "toString"))
+def _row_of(jvm: Any) -> Any:
+    """What reads the row of a table: of its operations' facts, in the order of `_ROW`."""
+    kinds = [_field(jvm, _DATABASE, name).getType() for name in _ROW]
+    return method(jvm, f"{_ICEBERG}jdbc.JdbcUtil", "loadTable", kinds)
+
+
+@cache
+def _file_of_version(jvm: Any) -> Any:
+    """What gives the file of a version: of operations in a folder, and its number."""
+    return method(jvm, _ICEBERG + _FOLDER, "getMetadataFile", [java_class(jvm, "java.lang.Integer").TYPE])

@@ -9,14 +9,15 @@ planned anew from all manifests.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tidegate.iceberg.conditions import on_time_between
 from tidegate.iceberg.data_files import bound
 from tidegate.iceberg.layout import ON_TIME
-from tidegate.jvm.java import java_class, json_mapper, once
+from tidegate.jvm.calls import Calls, Promise
+from tidegate.jvm.java import java_class
 
 #: A slice follows the one before by a few commits. From further away all is planned.
 _STEPS = 16
@@ -25,6 +26,9 @@ _KEPT = 4_000
 
 #: The partitions that `layout.py` makes; the outcome is the first of them.
 _SPEC = 0
+#: Of how many files one question asks the JVM.
+_AT_ONCE = 500
+_LISTS = "org.apache.iceberg.relocated.com.google.common.collect.Lists"
 
 #: A data file in Iceberg's JSON (`data_files.content_file`).
 Content = Mapping[str, Any]
@@ -154,49 +158,65 @@ def added_only(summary: Mapping[str, str], operation: str) -> bool:
 
 
 class JavaManifests:
-    """See `Manifests`; by Iceberg's Java. `table`: its object, as of the last `current()`."""
+    """See `Manifests`; by Iceberg's Java. `java`: the table's object, as of the last `current()`; `table`: its id."""
 
-    def __init__(self, jvm: Any, java: Any, column: str, field_id: int) -> None:
-        self._jvm, self._java, self._column, self.field_id = jvm, java, column, field_id
-        self.table = str(once(once(java, "uuid"), "toString"))
+    def __init__(self, jvm: Any, java: Any, table: str, column: str, field_id: int) -> None:
+        self._jvm, self._java, self._column = jvm, java, column
+        self.table, self.field_id = table, field_id
 
     def all(self, snapshot: int, low: int | None) -> list[Content] | None:
-        """See `Manifests`. Four calls for each file: of many thousands that is seconds."""
-        parser = java_class(self._jvm, "org.apache.iceberg.ScanTaskParser")
+        """See `Manifests`."""
         where = on_time_between(self._jvm, self._column, low, None)
-        found = []
-        tasks = self._java.newScan().useSnapshot(snapshot).filter(where).includeColumnStats().planFiles()
-        try:
-            each = tasks.iterator()
-            while each.hasNext():
-                facts = json.loads(parser.toJson(each.next()))
-                if facts.get("delete-files"):
-                    return None
-                found.append(facts["data-file"])
-        finally:
-            tasks.close()
+        scan = self._java.newScan().useSnapshot(snapshot).filter(where).includeColumnStats()
+        lists, calls = java_class(self._jvm, _LISTS), Calls(self._jvm)
+        tasks = calls.call(scan, "planFiles")
+        files = calls.call(lists, "newArrayList", tasks)
+        calls.call(tasks, "close")
+        files, size = calls.run(files, calls.call(files, "size"))
+        parser, found = java_class(self._jvm, "org.apache.iceberg.ScanTaskParser"), list[Content]()
+        for text in self._of_each(files, size, lambda calls, file: calls.call(parser, "toJson", file)):
+            facts = json.loads(text)
+            if facts.get("delete-files"):
+                return None
+            found.append(facts["data-file"])
         return found
+
+    def _of_each(self, files: Any, size: int, of: Callable[[Calls, Promise], Promise]) -> Iterator[Any]:
+        """What a call gives of each of the things in a list of Java's. (An iterator ends by an error of the JVM, about
+        which PySpark has ninety questions.)"""
+        for start in range(0, size, _AT_ONCE):
+            calls = Calls(self._jvm)
+            places = range(start, min(start + _AT_ONCE, size))
+            yield from calls.run(*[of(calls, calls.call(files, "get", place)) for place in places])
 
     def step(self, snapshot: int) -> AddedFiles | None:
         """See `Manifests`."""
-        made = self._java.snapshot(snapshot)
+        calls = Calls(self._jvm)
+        made = calls.call(self._java, "snapshot", snapshot)
+        text = calls.call(
+            java_class(self._jvm, "org.apache.iceberg.SnapshotParser"), "toJson", made, needs=made
+        )
+        spec = calls.call(self._java, "spec")
+        made, text, spec, number = calls.run(made, text, spec, calls.call(spec, "specId"))
         if made is None:
             return None
-        mapper = json_mapper(self._jvm)
-        if not added_only(json.loads(mapper.writeValueAsString(made.summary())), made.operation()):
+        facts = json.loads(text)
+        summary = facts.get("summary", {})
+        if number != _SPEC or not added_only(summary, summary.get("operation", "")):
             return None
-        parser, spec = java_class(self._jvm, "org.apache.iceberg.ContentFileParser"), self._java.spec()
-        found = []
-        files = made.addedDataFiles(self._java.io())
-        # By their places: an iterator ends by an error of the JVM, about which PySpark has ninety questions.
-        for place in range(files.size()):
-            file = files.get(place)
-            if {file.specId(), spec.specId()} != {_SPEC}:
-                return None
-            content = json.loads(parser.toJson(file, spec))
+        calls = Calls(self._jvm)
+        files = calls.call(made, "addedDataFiles", calls.call(self._java, "io"))
+        files, size = calls.run(files, calls.call(files, "size"))
+        if any(
+            split != _SPEC for split in self._of_each(files, size, lambda calls, f: calls.call(f, "specId"))
+        ):
+            return None
+        parser, found = java_class(self._jvm, "org.apache.iceberg.ContentFileParser"), list[Content]()
+        for text in self._of_each(files, size, lambda calls, file: calls.call(parser, "toJson", file, spec)):
+            content = json.loads(text)
             # Iceberg writes its values in the order of the fields.
             found.append(content | {"partition": {"1000": content["partition"][0]}})
-        return AddedFiles(made.parentId(), tuple(found))
+        return AddedFiles(facts.get("parent-snapshot-id"), tuple(found))
 
 
 def as_plain(files: Sequence[PlannedFile] | None) -> list[dict[str, Any]] | None:

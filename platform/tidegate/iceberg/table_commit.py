@@ -10,12 +10,14 @@ is not read back (`own_metadata.py`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
+from tidegate.iceberg.data_files import in_spec
 from tidegate.iceberg.own_metadata import ask_server, is_folder, keep
-from tidegate.jvm.handles import Handle, class_of, method
+from tidegate.iceberg.planned import Content
+from tidegate.jvm.calls import Calls
 from tidegate.jvm.java import java_class, json_mapper, once
 
 
@@ -28,26 +30,81 @@ class TableCommit:
 
     def __init__(self, jvm: Any, table: Any) -> None:
         self._jvm, self._operations = jvm, once(table, "operations")
-        self._known = self._operations.current()
+        calls = Calls(jvm)
+        known = calls.call(self._operations, "current")
         # A transaction that replaces a table begins with the metadata that it is given. (What else is special about it
         # belongs to `commitTransaction`.)
-        begin = java_class(jvm, "org.apache.iceberg.Transactions").replaceTableTransaction
-        self.transaction = begin(once(table, "name"), self._operations, self._known)
+        begun = calls.call(
+            java_class(jvm, "org.apache.iceberg.Transactions"),
+            "replaceTableTransaction",
+            once(table, "name"),
+            self._operations,
+            known,
+        )
+        self._known, self.transaction = calls.run(known, begun)
         self._rows: Any = None
         self.own: int | None = None
 
-    def with_rows(self, update: Any) -> TableCommit:
-        """With an update of the transaction that makes a snapshot, the last one of the commit."""
-        self._rows = update
+    def with_rows(
+        self,
+        files: Sequence[Content],
+        facts: Mapping[str, str],
+        base: int | None,
+        replaced: Sequence[bool | None],
+        removed: Sequence[Any],
+    ) -> TableCommit:
+        """With a snapshot, the last update of the commit: see `IcebergTable.append`. `facts`: what its summary says;
+        `base`: the snapshot that it builds on."""
+        expressions = java_class(self._jvm, "org.apache.iceberg.expressions.Expressions")
+        spec, split, fields = self._split() if files else (None, 0, [])
+        calls = Calls(self._jvm)
+        update = calls.call(self.transaction, "newOverwrite")
+        if base is not None:
+            calls.call(update, "validateFromSnapshot", base)
+        calls.call(update, "conflictDetectionFilter", calls.call(expressions, "alwaysTrue"))
+        calls.call(update, "validateNoConflictingData")
+        gone = [
+            calls.call(expressions, "isNull", "_open")
+            if value is None
+            else calls.call(expressions, "equal", "_open", value)
+            for value in replaced
+        ]
+        if gone:
+            either = reduce(lambda one, other: calls.call(expressions, "or", one, other), gone)
+            calls.call(update, "overwriteByRowFilter", either)
+        if removed:
+            calls.call(update, "validateNoConflictingDeletes")
+        for file in removed:
+            calls.call(update, "deleteFile", file)
+        mapper, parser = json_mapper(self._jvm), java_class(self._jvm, "org.apache.iceberg.ContentFileParser")
+        for content in files:
+            tree = calls.call(mapper, "readTree", json.dumps(in_spec(content, split, fields)))
+            calls.call(update, "addFile", calls.call(parser, "fromJson", tree, spec))
+        for key, value in facts.items():
+            calls.call(update, "set", key, value)
+        (self._rows,) = calls.run(update)
         return self
 
+    def _split(self) -> tuple[Any, int, list[int]]:
+        """How the table splits its files: Iceberg's own object, its id, and the ids of its fields."""
+        calls = Calls(self._jvm)
+        spec = calls.call(self._known, "spec")
+        parser = java_class(self._jvm, "org.apache.iceberg.PartitionSpecParser")
+        spec, text = calls.run(spec, calls.call(parser, "toJson", spec))
+        found = json.loads(text)
+        return spec, found["spec-id"], [field["field-id"] for field in found["fields"]]
+
     def commit(self) -> None:
+        calls = Calls(self._jvm)
         if self._rows is not None:
-            self._rows.commit()
-        made = self.transaction.currentMetadata()
-        if self._rows is None and made.equals(self._known):
+            calls.call(self._rows, "commit")
+        made = calls.call(self.transaction, "currentMetadata")
+        same = calls.call(made, "equals", self._known)
+        newest = calls.call(made, "currentSnapshot")
+        made, same, own = calls.run(made, same, calls.call(newest, "snapshotId", needs=newest))
+        if self._rows is None and same:
             return
-        self.own = int(made.currentSnapshot().snapshotId())
+        self.own = own
         put(self._jvm, self._operations, self._known, made)
 
     def discard(self) -> None:
@@ -65,36 +122,23 @@ def put(jvm: Any, operations: Any, known: Any, made: Any, names: bool = False) -
     """Ask the catalog to put these metadata in the place of those that are known, with one request of Iceberg's
     client. Whatever it answers is raised. `names`: what is made follows from the newest snapshot and from all tags,
     also where it changes neither. (Every catalog but a REST server compares everything.)"""
-    if is_folder(operations):
-        # Its metadata have numbers. Of a writer who was asleep the next number may be free again, since metadata that
-        # are old are removed: then this fails. If there are newer metadata, the commit does.
-        operations.refresh()
     if not ask_server(jvm, operations, known, made, names):
-        operations.commit(known, made)
+        calls = Calls(jvm)
+        if is_folder(operations):
+            # Its metadata have numbers. Of a writer who was asleep the next number may be free again, since metadata
+            # that are old are removed: then this fails. If there are newer metadata, the commit does.
+            calls.call(operations, "refresh")
+        calls.call(operations, "commit", known, made)
+        calls.run()
     keep(jvm, operations, known, made)
 
 
 # -- what a snapshot says ----------------------------------------------------------------------------------------------
 
 
-def saying(jvm: Any, update: Any, facts: Mapping[str, str]) -> None:
-    """Let the summary of an update's snapshot say these facts, however many there are in a few calls."""
-    given = json_mapper(jvm).readValue(json.dumps(dict(facts)), class_of(jvm, "java.util.HashMap"))
-    proxies = java_class(jvm, "java.lang.invoke.MethodHandleProxies")
-    each = class_of(jvm, "java.util.function.BiConsumer")
-    given.forEach(proxies.asInterfaceInstance(each, _setting(jvm).java.bindTo(update)))
-
-
-@cache
-def _setting(jvm: Any) -> Handle:
-    """What sets a fact of an update."""
-    text = class_of(jvm, "java.lang.String")
-    return method(jvm, "org.apache.iceberg.SnapshotUpdate", "set", [text, text])
-
-
-def said(jvm: Any, snapshot: Any) -> tuple[int, dict[str, str], int | None]:
-    """The id of a snapshot, its summary, and its parent's id, in one call."""
-    found = json.loads(java_class(jvm, "org.apache.iceberg.SnapshotParser").toJson(snapshot))
+def said(text: str) -> tuple[int, dict[str, str], int | None]:
+    """What Iceberg's JSON of a snapshot says: its id, its summary, and its parent's id."""
+    found = json.loads(text)
     # (There it has its operation, too, which is none of its summary's facts.)
     summary = {key: value for key, value in found.get("summary", {}).items() if key != "operation"}
     return found["snapshot-id"], summary, found.get("parent-snapshot-id")

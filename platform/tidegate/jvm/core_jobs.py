@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from tidegate.jvm.calls import Calls, Promise
 from tidegate.jvm.java import java_class
 
 if TYPE_CHECKING:
@@ -39,11 +40,14 @@ def run_in_tasks(spark: SparkSession, work: Work, tasks: int) -> list[Any]:
 def run_over(spark: SparkSession, work: Work, rdd: Any) -> list[Any]:
     """As `run_in_tasks`, in a task for each partition of an RDD of the JVM, whose bytes it gets."""
     context = spark.sparkContext
-    job = _core_of(context).job(context, work, rdd)
+    calls = Calls(context._jvm)
     # Bounded: what `work` gives, which `run_in_tasks` says is little.
-    found = job.collect()
-    # By their places: an iterator ends by an error of the JVM, about which PySpark has ninety questions.
-    return [pickle.loads(bytes(found.get(place))) for place in range(len(found))]
+    found = calls.call(_core_of(context).job(context, work, rdd, calls), "collect")
+    found, size = calls.run(found, calls.call(found, "size"))
+    calls = Calls(context._jvm)
+    return [
+        pickle.loads(bytes(one)) for one in calls.run(*[calls.call(found, "get", n) for n in range(size)])
+    ]
 
 
 class _Core:
@@ -60,14 +64,15 @@ class _Core:
         self._rdd = java_class(self._jvm, f"{_PYTHON}.PythonRDD")
         self._empty: dict[int, Any] = {}
 
-    def job(self, context: SparkContext, work: Work, rdd: Any) -> Any:
+    def job(self, context: SparkContext, work: Work, rdd: Any, calls: Calls) -> Promise:
         """What `work` gives, as an RDD of bytes in the JVM."""
         from pyspark.core.rdd import _prepare_for_python_RDD
         from pyspark.serializers import CPickleSerializer, NoOpSerializer
 
         command = (work, None, NoOpSerializer(), CPickleSerializer())
         pickled, broadcasts, _, includes = _prepare_for_python_RDD(context, command)
-        function = self._function(
+        function = calls.new(
+            self._function,
             bytearray(pickled),
             self._environment,
             list(includes) or self._nothing,
@@ -77,7 +82,7 @@ class _Core:
             # No accumulators: each task that ends would call the driver's Python for them.
             None,
         )
-        return self._rdd(rdd, function, False, False).asJavaRDD()
+        return calls.call(calls.new(self._rdd, rdd, function, False, False), "asJavaRDD")
 
     def without_rows(self, context: SparkContext, tasks: int) -> Any:
         """An RDD of so many partitions, in which nothing is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -53,6 +54,23 @@ def once(java: Any, name: str) -> Any:
     if name not in known:
         known[name] = getattr(java, name)()
     return known[name]
+
+
+@cache
+def class_of(jvm: Any, name: str) -> Any:
+    """Java's object of a class."""
+    return java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader().loadClass(name)
+
+
+def method(jvm: Any, owner: str, name: str, kinds: Sequence[Any] = ()) -> Any:
+    """A handle (`java.lang.invoke`) of a method of a class, whoever may see it. `kinds`: the types of what it takes,
+    besides the object that it is a method of, if it is not static."""
+    kind = java_class(jvm, "java.lang.invoke.MethodType").methodType
+    void = java_class(jvm, "java.lang.Void").TYPE
+    parameters = (kind(void, list(kinds)) if kinds else kind(void)).parameterArray()
+    found = class_of(jvm, owner).getDeclaredMethod(name, parameters)
+    found.setAccessible(True)
+    return java_class(jvm, "java.lang.invoke.MethodHandles").publicLookup().unreflect(found)
 
 
 def json_mapper(jvm: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from tidegate.jvm.compiled import compiled
 from tidegate.jvm.java import java_class
 
 if TYPE_CHECKING:
@@ -49,20 +50,9 @@ def without_processes(spark: SparkSession) -> None:
     possible, everything stays as it is."""
     from py4j.protocol import Py4JError
 
-    jvm, gateway = spark._jvm, spark.sparkContext._gateway
-    assert jvm is not None
-    assert gateway is not None
-    # (A class that is not there is a package to Py4J, which can't be called.)
+    jvm = spark._jvm
     with suppress(Py4JError, TypeError):
-        compiler = java_class(jvm, "org.codehaus.janino.SimpleCompiler")()
-        loader = java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
-        compiler.setParentClassLoader(loader)
-        compiler.cook(_BY_ITSELF)
-        made = compiler.getClassLoader().loadClass("tidegate.LocalFiles")
-        no_types, nothing = (
-            gateway.new_array(kind, 0) for kind in (jvm.java.lang.Class, jvm.java.lang.Object)
-        )
-        files = made.getDeclaredConstructor(no_types).newInstance(nothing)
+        files = compiled(jvm, "tidegate.LocalFiles", _BY_ITSELF)
         local = _local(spark)
         files.initialize(local.getUri(), spark._jsc.hadoopConfiguration())
         wrapped = java_class(jvm, "java.lang.Class").forName("org.apache.hadoop.fs.FilterFileSystem")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tidegate.jvm.calls import Calls
 from tidegate.jvm.java import java_class
 
 if TYPE_CHECKING:
@@ -28,33 +29,34 @@ def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def active(spark: SparkSession) -> Iterator[None]:
+def active(spark: SparkSession, pool: str | None = None) -> Iterator[None]:
     """While the block runs, `spark` is this thread's session in the JVM: what finds its settings or catalog by that
-    would have another one, or none in a thread that Spark has not started."""
-    sessions = java_class(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
+    would have another one, or none in a thread that Spark has not started. `pool`: what this thread does shares the
+    cores fairly with what other threads do for other names."""
+    jvm, context = spark._jvm, spark.sparkContext._jsc
+    sessions = java_class(jvm, "org.apache.spark.sql.classic.SparkSession")
+    calls = Calls(jvm)
+    optional = calls.call(
+        java_class(jvm, "scala.jdk.javaapi.OptionConverters"),
+        "toJava",
+        calls.call(sessions, "getActiveSession"),
+    )
+    session, share = calls.call(optional, "orElse", None), calls.call(context, "getLocalProperty", _POOL)
+    calls.call(sessions, "setActiveSession", spark._jsparkSession)
+    if pool is not None:
+        calls.call(context, "setLocalProperty", _POOL, pool)
+    session, share = calls.run(session, share)
     try:
         yield
     finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
+        calls = Calls(jvm)
+        if session is None:
+            calls.call(sessions, "clearActiveSession")
         else:
-            sessions.clearActiveSession()
-
-
-@contextmanager
-def working_for(spark: SparkSession, name: str) -> Iterator[None]:
-    """While the block runs, what this thread does is done in `spark`, and shares the cores fairly with what other
-    threads do for other names."""
-    context = spark.sparkContext
-    before = context.getLocalProperty(_POOL)
-    context.setLocalProperty(_POOL, name)
-    try:
-        with active(spark):
-            yield
-    finally:
-        context.setLocalProperty(_POOL, before)  # type: ignore[arg-type]  # None removes it
+            calls.call(sessions, "setActiveSession", session)
+        if pool is not None:
+            calls.call(context, "setLocalProperty", _POOL, share)
+        calls.run()
 
 
 @contextmanager

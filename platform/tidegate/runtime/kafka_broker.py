@@ -18,6 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate.errors import Location, TidegateError
+from tidegate.jvm.calls import Calls, Promise
 from tidegate.jvm.java import java_class, once
 from tidegate.project.catalog_failures import causes
 from tidegate.runtime.cluster_looks import ClusterLooks, Seat, SharedLooks, SilentError
@@ -61,8 +62,12 @@ class JavaOffsets:
 
     def topic_id(self, topic: str) -> str | None:
         """Kafka's id of one of the topics. None from brokers before 2.8."""
-        described = self._asked().describeTopics(self._topics).allTopicNames().get()
-        found = str(described.get(topic).topicId())
+        calls, answer = Calls(self._jvm), self._asked()
+        described: Any = calls.call(answer, "describeTopics", self._topics)
+        for name in ("allTopicNames", "get"):
+            described = calls.call(described, name)
+        number = calls.call(calls.call(described, "get", topic), "topicId")
+        (found,) = calls.run(calls.call(number, "toString"))
         return None if found == _NO_ID else found
 
     def setting(self, topic: str, name: str) -> str:
@@ -82,24 +87,27 @@ class JavaOffsets:
     def latest(self) -> dict[str, dict[str, int]]:
         """By topic and partition the next free offset."""
         nothing_known = once(java_class(self._jvm, "scala.Option"), "empty")
-        return self._offsets(lambda reader: reader.fetchLatestOffsets(nothing_known))
+        return self._offsets("fetchLatestOffsets", nothing_known)
 
     def earliest(self) -> dict[str, dict[str, int]]:
         """The first offset that is kept."""
-        return self._offsets(lambda reader: reader.fetchEarliestOffsets())
+        return self._offsets("fetchEarliestOffsets")
 
     def at(self, millis: int) -> dict[str, dict[str, int]]:
         """The first offset whose message is not older; the next free one where there is none."""
         strategies = self._class("KafkaSourceProvider$StrategyOnNoMatchStartingOffset$")
         if_none = getattr(strategies, "MODULE$").LATEST()
-        return self._offsets(
-            lambda reader: reader.fetchGlobalTimestampBasedOffsets(millis, True, if_none).partitionToOffsets()
-        )
+        calls, question = Calls(self._jvm), "fetchGlobalTimestampBasedOffsets"
+        found = calls.call(self._opened(), question, millis, True, if_none)
+        return self._read(calls, calls.call(found, "partitionToOffsets"))
 
-    def _offsets(self, ask: Callable[[Any], Any]) -> dict[str, dict[str, int]]:
-        found: dict[str, dict[str, int]] = json.loads(
-            str(self._class("JsonUtils").partitionOffsets(ask(self._opened())))
-        )
+    def _offsets(self, question: str, *given: Any) -> dict[str, dict[str, int]]:
+        calls = Calls(self._jvm)
+        return self._read(calls, calls.call(self._opened(), question, *given))
+
+    def _read(self, calls: Calls, offsets: Promise) -> dict[str, dict[str, int]]:
+        (text,) = calls.run(calls.call(self._class("JsonUtils"), "partitionOffsets", offsets))
+        found: dict[str, dict[str, int]] = json.loads(text)
         return found
 
     def _class(self, name: str) -> Any:

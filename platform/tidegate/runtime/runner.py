@@ -15,7 +15,7 @@ from tidegate.iceberg.tables import SparkTables
 from tidegate.jvm.conditional import S3Conditions
 from tidegate.jvm.endings import close_catalog
 from tidegate.jvm.spark import is_running
-from tidegate.jvm.within import working_for
+from tidegate.jvm.within import active
 from tidegate.runtime.cluster_looks import SharedLooks
 from tidegate.runtime.kafka_topics import SparkTopics
 from tidegate.runtime.lease import lease
@@ -75,6 +75,6 @@ def spark_runner(spark: SparkSession, beside: Runner | None = None) -> Runner:
         answers=partial(is_running, spark),
         conditions=s3,
         serve=s3.serve,
-        working=partial(working_for, spark),
+        working=partial(active, spark),
         close=partial(close_catalog, spark),
     )

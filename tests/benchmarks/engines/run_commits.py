@@ -64,15 +64,13 @@ class Log:
         missing = self.size - len(self.table.snapshot_ids())
         self.table.current()
         commit = TableCommit(self._session.spark._jvm, self.table.java)
-        for number in range(missing):
+        for _ in range(missing):
             self.epoch += 1
             update = commit.transaction.newFastAppend()
             for key, value in self._summary().items():
                 update = update.set(key, value)
-            if number == missing - 1:
-                commit.with_rows(update).commit()
-            else:
-                update.commit()
+            update.commit()
+        commit.commit()
 
     def expire(self) -> None:
         """The oldest snapshots, where there are too many: it reads the lists of manifests of all others."""
