@@ -19,8 +19,8 @@ from tidegate.jvm.compiled import compiled
 if TYPE_CHECKING:
     from py4j.java_gateway import GatewayClient
 
-#: How many questions are worth a class: to compile it takes as long as some hundred of their calls.
-_WORTH = 20
+#: How many questions are worth a class: to compile it takes as long as it saves with two hundred of them.
+_WORTH = 100
 
 #: Where the JVM's view in this process keeps what makes calls there, and how many questions there were before.
 _MAKER, _ASKED = "_tidegate_calls", "_tidegate_calls_asked"
