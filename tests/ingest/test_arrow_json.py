@@ -86,11 +86,9 @@ def by_spark(
     session: Session, relation: Relation, values: Sequence[bytes | None], looks: bool = False
 ) -> pa.Table:
     """What the gate gets of these messages by way of Spark's parser, in their order."""
-    from pyspark.sql import functions as F
-
     frame = session.spark.createDataFrame(pa.Table.from_batches([batch(values)])).coalesce(1)
     partition = frame["_partition"].cast("string").alias("_source_partition")
-    frame = frame.select("*", partition, F.lit(NOON).alias("_arrival")).drop("_partition")
+    frame = frame.select("*", partition).drop("_partition")
     return gate_input(decode(frame, relation, session.project, looks=looks), relation, NOON).toArrow()
 
 
@@ -103,7 +101,7 @@ def test_X5_the_tasks_and_spark_decode_alike_and_rows_have_the_values_of_sparks_
 ) -> None:
     relation, r, session = source(), random.Random(7), workbench.session()
     values = [hostile.json_message(r) for _ in range(500)]
-    reader = pickle.loads(pickle.dumps(json_reader(relation, NOON)))
+    reader = pickle.loads(pickle.dumps(json_reader(relation)))
     expected = by_spark(session, relation, values)
     wanted = rows(expected)
     taken = []
@@ -166,7 +164,7 @@ def test_W5_what_was_taken_in_rejects_no_row_and_what_no_column_is_for_is_seen_w
     # Without what only Spark converts, the tasks that judge give the same.
     relation = taken(columns[:2])
     found, values = by_spark(session, relation, values[1:], looks=True), values[1:]
-    reader = pickle.loads(pickle.dumps(json_reader(relation, NOON, looks=True)))
+    reader = pickle.loads(pickle.dumps(json_reader(relation, looks=True)))
     own = read(reader, values)
     assert rows(own) == rows(found)
     (text,) = own.column(LOOKED).drop_null().to_pylist()
@@ -230,11 +228,11 @@ POISON = {
 def test_W5_a_poisonous_message_is_rejected_and_its_neighbours_are_read_with_it(name: str) -> None:
     poison, problem = POISON[name]
     good = ("{" + ",".join(f'"{n}":{v}' for n, v in GOOD.items()) + "}").encode()
-    clean = rows(read(json_reader(source(), NOON), [good]))[0]
+    clean = rows(read(json_reader(source()), [good]))[0]
     for place in range(3):
         values = [good, good, good]
         values[place] = poison
-        found = rows(read(json_reader(source(), NOON), values))
+        found = rows(read(json_reader(source()), values))
         bad = found.pop(place)
         assert (bad["_reason"], bad["_raw"]) == (f"unparseable: {problem}", poison.decode())
         assert found == [clean, clean]
@@ -243,7 +241,7 @@ def test_W5_a_poisonous_message_is_rejected_and_its_neighbours_are_read_with_it(
 @pytest.mark.parametrize("left", [b'{"z": "2026-01-02 10-08:30"}', b'{"x": "NaN"}', b'{"ts": 1700000000}'])
 def test_W4_what_spark_has_to_convert_is_left_to_it(left: bytes) -> None:
     with pytest.raises(NeedsSpark):
-        read(json_reader(source(), NOON), [b"{}", left])
+        read(json_reader(source()), [b"{}", left])
 
 
 def test_X5_names_are_compared_as_the_option_says() -> None:
@@ -255,13 +253,13 @@ def test_X5_names_are_compared_as_the_option_says() -> None:
     ):
         relation = source("n BIGINT, s VARCHAR", "JSON" + options)
         assert supports(relation)
-        for reader in (json_reader(relation, NOON),) * 2:  # one that has learned, too
+        for reader in (json_reader(relation),) * 2:  # one that has learned, too
             found = rows(read(reader, messages))
             assert [(row["n"], row["_reason"]) for row in found] == expected
 
 
 def test_rows_come_in_their_order_whatever_pieces_a_batch_is_read_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = json_reader(source("n BIGINT, z TIMESTAMPTZ, s VARCHAR"), NOON)
+    reader = json_reader(source("n BIGINT, z TIMESTAMPTZ, s VARCHAR"))
     zones = ["", "Z", "+02:00", ".5"]
     values: list[bytes | None] = [
         json.dumps({"n": i, "z": f"2026-01-02 10:00:{i:02}{zones[i % 4]}", "s": "é" * i}).encode()
@@ -285,7 +283,7 @@ def test_rows_come_in_their_order_whatever_pieces_a_batch_is_read_in(monkeypatch
 
 
 def test_W5_reasons_have_an_order() -> None:
-    reader = json_reader(source("n BIGINT NOT NULL, ts TIMESTAMP, WATERMARK FOR ts AS ts"), NOON)
+    reader = json_reader(source("n BIGINT NOT NULL, ts TIMESTAMP, WATERMARK FOR ts AS ts"))
     values = [
         None,
         b'{"n": 1}',
@@ -310,7 +308,7 @@ def test_changes_by_key_are_upserts() -> None:
     )
     relation = load_catalog([("s.sql", sql)]).get("s")
     assert supports(relation)  # type: ignore[arg-type]
-    assert read(json_reader(relation, NOON), [b'{"n": 1}'])["_op"].to_pylist() == ["upsert"]  # type: ignore[arg-type]
+    assert read(json_reader(relation), [b'{"n": 1}'])["_op"].to_pylist() == ["upsert"]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

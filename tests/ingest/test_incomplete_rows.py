@@ -43,7 +43,7 @@ TEXTS = [
 
 
 def test_W5_a_json_message_without_what_it_must_have_keeps_its_text() -> None:
-    reader = json_reader(kafka_source(COLUMNS), NOON)
+    reader = json_reader(kafka_source(COLUMNS))
     # The sixth has a time that Spark converts.
     texts = [pair for pair in TEXTS if '10"' not in pair[0]]
     for some in ([*texts], [(b"\xff", "invalid_utf8"), *texts], texts[:1], texts[1:2]):
@@ -108,7 +108,7 @@ def test_W5_a_row_of_parquet_without_what_it_must_have_keeps_its_values(tmp_path
         changes=False,
         unknown="?",
     )
-    reader = ParquetReader(pafs.LocalFileSystem(), layout, ((Unit(path),),), 0)
+    reader = ParquetReader(pafs.LocalFileSystem(), layout, ((Unit(path),),))
     (batch,) = reader(iter([pa.RecordBatch.from_arrays([pa.array([0])], ["id"])]))
     found = batch.to_pydict()
     why = [None, "null_event_time", 'not_null: column "id" is NULL', None]

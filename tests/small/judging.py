@@ -17,7 +17,7 @@ from tidegate.tasks.gate import GateTask, PartitionReport
 #: What a task is given that decides about its rows: all of it but where files are.
 _GIVEN = (
     *("config", "time_column", "published", "states", "epoch", "numbering", "drop_repeats", "has_strategy"),
-    "clock",
+    *("arrived", "clock"),
 )
 _ADD = gate._JudgingRun._add
 

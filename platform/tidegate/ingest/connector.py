@@ -82,7 +82,8 @@ class Direct:
 
 @dataclass(frozen=True)
 class BatchRows:
-    """A batch before the gate: the source's stored columns plus `_source_partition`, `_offset`, `_arrival`, `_raw`.
+    """A batch before the gate: the source's stored columns plus `_source_partition`, `_offset`, `_raw`, and `_arrival`,
+    if its rows came at different times. (A time in a query is compiled with it, so each batch would be compiled.)
 
     `frame`: as Spark reads it, planned when it is asked for; None for a batch without rows: its commit notes decisions
     about partitions only. `direct`: a shorter way to the same rows, where there is one.

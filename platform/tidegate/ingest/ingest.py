@@ -374,6 +374,7 @@ class Log(StoredLog):
             published=self.progress.published,
             states=states,
             epoch=epoch,
+            arrived=int(arrived.timestamp() * 1_000_000),
             target=self._target,
             memories=self._memories,
             numbering=rows.numbering,

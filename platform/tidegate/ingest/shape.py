@@ -49,8 +49,8 @@ def reason(relation: Relation, decoded: bool = False) -> str:
 def gate_input(
     frame: DataFrame, relation: Relation, arrived: datetime, preceding: PrecedingTask | None = None
 ) -> DataFrame:
-    """What the gate reads: the relation's own columns, `_source_partition`, `_offset`, `_arrival`, `_raw`, what the log
-    keeps of messages, `_reason`, and `LOOKED`, if it is there.
+    """What the gate reads: the relation's own columns, `_source_partition`, `_offset`, `_raw`, what the log keeps of
+    messages, `_reason`; and `_arrival` and `LOOKED`, if they are there.
 
     With `_strategy` where the strategy is an expression that Spark evaluates (W11); a value that fails is NULL
     and raises nothing (W2). `arrived`: the clock of the batch's plan, for PROC_TIME(). `preceding`: computes the
@@ -61,10 +61,10 @@ def gate_input(
     if relation.primary_key:
         # A connector's rows are upserts; UPDATE and DELETE bring theirs.
         columns.append("_op" if "_op" in found else "'upsert' AS _op")
-    columns += ["_source_partition", "CAST(_offset AS BIGINT) AS _offset", "_arrival", "_raw"]
+    columns += ["_source_partition", "CAST(_offset AS BIGINT) AS _offset", "_raw"]
     columns += [name for name, _ in relation.message_columns]
     columns.append(f"{reason(relation, decoded='_why' in found)} AS _reason")
-    columns += [quote(LOOKED)] if LOOKED in found else []
+    columns += [quote(name) for name in ("_arrival", LOOKED) if name in found]
     strategy = relation.watermark.strategy if relation.watermark is not None else None
     if not isinstance(strategy, Expression):
         return frame.selectExpr(*columns)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidegate.tasks.reading import Reader
 
 _OUTCOMES = pa.array(["on_time", "late", "rejected"])
+_ARRIVAL = pa.timestamp("us", tz="UTC")
 _ON_TIME, _LATE, _REJECTED = 0, 1, 2
 
 
@@ -51,7 +52,8 @@ class GateTask:
     `drop_repeats`: the rows were sorted by offset, so an offset that does not increase is a repetition and is
     rejected; otherwise it is reported as disorder, and the driver sorts the batch and judges it anew.
     `memories`: where the long ones of the strategy are.
-    `clock`: of the batch's plan, in the unit of the time column (None for an integer). `buffer`: of the writer.
+    `arrived`: when the batch came (µs since 1970, UTC): of rows that do not say it in `_arrival` themselves.
+    `clock`: that, in the unit of the time column (None for an integer). `buffer`: of the writer.
     """
 
     config: GateConfig | None
@@ -59,6 +61,7 @@ class GateTask:
     published: int | None
     states: dict[str, GateState]
     epoch: int
+    arrived: int
     target: WriteTarget
     memories: MemoryFiles
     numbering: bool
@@ -181,6 +184,8 @@ class _JudgingRun:
         columns["_outcome"] = pa.DictionaryArray.from_arrays(pa.array(outcome.astype(np.int8)), _OUTCOMES)
         columns["_offset"] = pa.array(placed.offsets, mask=~placed.known)
         columns["_reason"] = placed.reasons
+        if "_arrival" not in columns:
+            columns["_arrival"] = pa.repeat(pa.scalar(task.arrived, _ARRIVAL), batch.num_rows)
         columns["_epoch"] = pa.array(np.full(batch.num_rows, task.epoch, dtype=np.int64))
         # Of every row, not only of the late ones: nobody could compute CURRENT_WATERMARK afterwards (W14).
         kind = task.target.schema.field("_wm").type

@@ -44,7 +44,6 @@ from tidegate.tasks.parquet.footers import FileLook, surely_same
 from tidegate.tasks.parquet.parquet import ParquetReader, Unit
 from tidegate.tasks.parquet.parquet_layout import layout_of
 from tidegate.tasks.smaller import LEAST_FILES, Size, rows_at_once, sparing
-from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -178,7 +177,7 @@ class FilesystemConnector(Connector):
         frame = self._frame(files, plan.crashed, plan.care)
         order = self._options.order_column
         offset = F.col(quote(order)) if order else F.lit(None)
-        return frame.withColumns({"_arrival": F.lit(plan.arrived), "_offset": offset.cast("bigint")})
+        return frame.withColumn("_offset", offset.cast("bigint"))
 
     def crashed(self, plan: BatchPlan) -> list[list[Any]]:
         uris = [unit["uri"] for unit in plan.units]
@@ -205,10 +204,8 @@ class FilesystemConnector(Connector):
         sizes = [unit["size"] for unit in plan.units]
         dealt = tasks_of(partitions, sizes, cores(self._spark))
         tasks = tuple(tuple(files[path][0] for path in task) for task in dealt)
-        arrival = TimeKind.TIMESTAMPTZ.clock(plan.arrived)
-        assert arrival is not None
         limits, rows = limits_of(self._project), rows_at_once(plan.care)
-        reader = ParquetReader(filesystem, layout, tasks, arrival, limits, rows)
+        reader = ParquetReader(filesystem, layout, tasks, limits, rows)
         return Direct(Numbers(self._spark, len(tasks), plan.care), reader)
 
     def smaller(self, plan: BatchPlan) -> BatchPlan | None:

@@ -148,7 +148,7 @@ class KafkaConnector(Connector):
         if not plan.units:
             return BatchRows(None, ("_offset",), numbering=False, aligned=True)
         if not plan.crashed and supports(self._relation) and self._turns.ours():
-            reader = json_reader(self._relation, plan.arrived, limits_of(self._project), self._fields.looks)
+            reader = json_reader(self._relation, limits_of(self._project), self._fields.looks)
             refused, direct = partial(self._refused, plan), self._messages.direct(plan, reader)
             return BatchRows(
                 refused,
@@ -191,7 +191,7 @@ class KafkaConnector(Connector):
         partition = F.col("_partition").cast("string").alias("_source_partition")
         if plan.crashed:
             messages = put_aside(messages, plan.crashed)
-        frame = messages.select("*", partition, F.lit(plan.arrived).alias("_arrival")).drop("_partition")
+        frame = messages.select("*", partition).drop("_partition")
         decoded = decode(frame, self._relation, self._project, looks=self._fields.looks)
         return add_generated(brought_back(decoded) if plan.crashed else decoded, self._relation)
 

@@ -51,13 +51,12 @@ class Unit:
 class ParquetReader:
     """Turns numbers of `tasks` into the gate's input (`shape.gate_input`); a task's files come in their order.
 
-    `arrival`: µs since the epoch, UTC. `at_most`: rows at a time.
+    `at_most`: rows at a time.
     """
 
     filesystem: FileSystem
     layout: Layout
     tasks: tuple[tuple[Unit, ...], ...]
-    arrival: int
     limits: Limits = STANDARD
     at_most: int | None = None
 
@@ -79,7 +78,6 @@ class ParquetReader:
             out["_source_partition"] = partitions_of(rows, layout)
         order = layout.order_column
         out["_offset"] = pa.nulls(n, pa.int64()) if order is None else rows.columns[order].cast(pa.int64())
-        out["_arrival"] = pa.array(np.full(n, self.arrival)).cast(pa.timestamp("us", tz="UTC"))
         out["_raw"] = rows.raw
         required = [name for name, _, nullable in self.layout.columns if not nullable]
         why = reasons(n, rows.columns, self.layout.time_column, required)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -50,11 +50,8 @@ def supports(relation: Relation) -> bool:
     )
 
 
-def json_reader(
-    relation: Relation, arrived: datetime, limits: Limits = STANDARD, looks: bool = False
-) -> JsonReader:
-    """The reader of a relation that `supports` allows, for rows that came at `arrived` (aware). `looks`: at what no
-    column is for (`JsonReader.known`)."""
+def json_reader(relation: Relation, limits: Limits = STANDARD, looks: bool = False) -> JsonReader:
+    """The reader of a relation that `supports` allows. `looks`: at what no column is for (`JsonReader.known`)."""
     decoder = text_decoder(relation, limits)
     assert isinstance(decoder, JsonDecoder)
     return JsonReader(
@@ -63,7 +60,6 @@ def json_reader(
         not_null=tuple(c.name for c in relation.columns if not c.nullable),
         changes=bool(relation.primary_key),
         kept=tuple(name for name, _ in relation.message_columns),
-        arrival=(arrived - _EPOCH) // timedelta(microseconds=1),
         known=JsonNames.of(relation) if looks else None,
     )
 
@@ -99,7 +95,7 @@ class JsonReader:
     `_long` (for a message that was left behind) to batches as `gate_input` shapes them. Raises NeedsSpark.
 
     `changes`: they are changes by key, all upserts. `kept`: names of what the log
-    keeps of messages. `arrival`: µs since the epoch, UTC. `known`: the names of the columns, if it says in a column
+    keeps of messages. `known`: the names of the columns, if it says in a column
     `LOOKED` what some messages have beside them.
     """
 
@@ -108,7 +104,6 @@ class JsonReader:
     not_null: tuple[str, ...]
     changes: bool
     kept: tuple[str, ...]
-    arrival: int
     known: JsonNames | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -143,7 +138,6 @@ class JsonReader:
         names = numbers.dictionary.cast(pa.string())
         columns["_source_partition"] = pa.DictionaryArray.from_arrays(numbers.indices, names)
         columns["_offset"] = batch.column("_offset")
-        columns["_arrival"] = pa.repeat(pa.scalar(self.arrival, pa.timestamp("us", tz="UTC")), n)
         columns["_raw"] = raw
         for name in self.kept:
             columns[name] = batch.column(name)
