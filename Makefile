@@ -55,7 +55,7 @@ CONFORMANCE = $(sort $(wildcard tests/inprocess/test_conformance*.py)) tests/liv
 catalogs: java postgres $(STAMP) ## The suite of the port to stored tables, two drivers, leases, changes of columns and amendments, on Spark, in every catalog, and on S3 (40 minutes)
 	@for catalog in sqlite postgres rest rest-s3; do TIDEGATE_TEST_CATALOG=$$catalog $(BIN)/python -m pytest \
 	  $(CONFORMANCE) tests/iceberg/test_catalogs.py tests/iceberg/test_projects_in_catalogs.py \
-	  tests/iceberg/test_lost_commands.py tests/views/test_amend.py tests/views/test_renaming.py tests/evolve/test_sources.py \
+	  tests/iceberg/test_lost_commands.py tests/iceberg/test_own_metadata.py tests/views/test_amend.py tests/views/test_renaming.py tests/evolve/test_sources.py \
 	  tests/evolve/test_apply.py::test_E2_a_column_that_is_renamed_and_another_of_its_old_name_keep_their_values \
 	  || exit 1; done
 	@for catalog in sqlite-s3 postgres-s3; do \

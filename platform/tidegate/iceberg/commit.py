@@ -83,7 +83,8 @@ class IcebergTable:
 
     @property
     def java(self) -> Any:
-        """Iceberg's own object, as of the last `current()`. Whoever has it may change the table's properties."""
+        """Iceberg's own object, as of the last `current()`. Whoever has it may change the table's properties, and takes
+        it anew after each look."""
         self._known = None
         return self._table
 

@@ -82,8 +82,6 @@ def ask_server(jvm: Any, operations: Any, known: Any, made: Any, names: bool) ->
 def keep(jvm: Any, operations: Any, known: Any, made: Any) -> None:
     """Let a table's operations know that the metadata `made` are stored in the place of `known`. If the catalog does
     not say where they are, they are read when they are needed, as those of others are."""
-    from py4j.protocol import Py4JJavaError
-
     take = _KINDS.get(_kind(operations))
     if take is None:
         return
@@ -95,7 +93,7 @@ def keep(jvm: Any, operations: Any, known: Any, made: Any) -> None:
         for name in _FILES:
             calls.call(_field(jvm, "BaseSnapshot", name), "set", before, None, needs=before)
         calls.run()
-    except Py4JJavaError:
+    except Exception:
         return  # the commit is stored, whatever fails afterwards
 
 
@@ -135,13 +133,15 @@ _KINDS: dict[str, Callable[[Any, Any, Any, Any, Calls], None]] = {
 
 
 def _take(jvm: Any, owner: str, operations: Any, made: Any, location: Any, calls: Calls) -> None:
-    """Let operations remember what they remember when they have read metadata. That they need not read comes last: an
-    error before leaves them as those who have to."""
+    """Let operations remember what they remember when they have read metadata: the metadata first, and last that they
+    need not read. By the version and the place they see whether what they have is old: whoever is interrupted in
+    between must not leave old metadata beside new ones of these."""
     stored = _as_stored(jvm, made, location, calls)
-    calls.call(_field(jvm, owner, "version"), "set", operations, _next_version(jvm, owner, operations, calls))
+    version = _next_version(jvm, owner, operations, calls)
+    calls.call(_field(jvm, owner, "currentMetadata"), "set", operations, stored)
+    calls.call(_field(jvm, owner, "version"), "set", operations, version)
     if owner == _ANY_DATABASE:
         calls.call(_field(jvm, owner, "currentMetadataLocation"), "set", operations, location)
-    calls.call(_field(jvm, owner, "currentMetadata"), "set", operations, stored)
     calls.call(_field(jvm, owner, "shouldRefresh"), "set", operations, False)
 
 

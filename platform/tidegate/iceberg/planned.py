@@ -168,11 +168,12 @@ class JavaManifests:
         """See `Manifests`."""
         where = on_time_between(self._jvm, self._column, low, None)
         scan = self._java.newScan().useSnapshot(snapshot).filter(where).includeColumnStats()
-        lists, calls = java_class(self._jvm, _LISTS), Calls(self._jvm)
-        tasks = calls.call(scan, "planFiles")
+        lists, tasks, calls = java_class(self._jvm, _LISTS), scan.planFiles(), Calls(self._jvm)
         files = calls.call(lists, "newArrayList", tasks)
-        calls.call(tasks, "close")
-        files, size = calls.run(files, calls.call(files, "size"))
+        try:
+            files, size = calls.run(files, calls.call(files, "size"))
+        finally:
+            tasks.close()
         parser, found = java_class(self._jvm, "org.apache.iceberg.ScanTaskParser"), list[Content]()
         for text in self._of_each(files, size, lambda calls, file: calls.call(parser, "toJson", file)):
             facts = json.loads(text)

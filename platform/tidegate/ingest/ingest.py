@@ -337,9 +337,8 @@ class Log(StoredLog):
         self, frame: DataFrame, epoch: int, rows: BatchRows, arrived: datetime, decisions: Decisions | None
     ) -> list[dict[str, Any]]:
         if rows.aligned:
-            reports = self._judge_frame(
-                frame, self._task(epoch, rows, arrived, decisions, sorted_=False), arrived
-            )
+            task = self._task(epoch, rows, arrived, decisions, sorted_=False)
+            reports = self._judge_frame(frame, task, arrived)
             if well_ordered(reports):
                 return reports
         # The order trap: rows of one partition would meet the gate in two tasks, or out of order.

@@ -202,9 +202,10 @@ def _maker(jvm: Any) -> Any:
 
 def _compiled(jvm: Any) -> Any:
     from py4j.java_gateway import JavaObject
-    from py4j.protocol import GATEWAY_SERVER_OBJECT_ID, Py4JError
+    from py4j.protocol import GATEWAY_SERVER_OBJECT_ID
 
-    with suppress(Py4JError, TypeError):
+    # Whatever fails there, the same calls can be made one by one.
+    with suppress(Exception):
         server = JavaObject(GATEWAY_SERVER_OBJECT_ID, jvm._gateway_client)
         return compiled(jvm, "tidegate.Calls", _CLASS, server.getGateway())
     return None

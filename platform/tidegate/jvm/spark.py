@@ -79,6 +79,9 @@ _EVERYWHERE = {
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000",
     # Where in Python each column was made: half of a statement's calls to the JVM, for what our errors do not show.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Spark keeps a hundred queries that it has compiled. The upkeep alone of a project of many tables has more of them,
+    # so each one would be compiled again and again.
+    "spark.sql.codegen.cache.maxEntries": "1000",
 }
 _LOCAL_SETTINGS = {
     **_EVERYWHERE,

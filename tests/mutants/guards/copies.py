@@ -1,5 +1,5 @@
-"""What must not be broken where everything is copied and restored (R2), where rows are erased (E9), and where a
-definition changes beside live mode (E7)."""
+"""What must not be broken where a commit is noted (R1), everything is copied and restored (R2), rows are erased (E9),
+and a definition changes beside live mode (E7)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,19 @@ _REFUSED = "tests/sinks/test_topics_not_erased.py"
 _TOGETHER = "tests/evolve/test_apply_at_together.py"
 _APPLY = "tests/session/test_apply_beside_live.py"
 _ALTER = "tests/session/test_alter_beside_live.py"
+_KEPT = "tests/iceberg/test_own_metadata.py"
 GUARDS: tuple[Guard, ...] = (
+    Guard(
+        "kept-metadata",
+        "R1",
+        "Whoever is interrupted while a commit is noted does not have old metadata beside a new version.",
+        "iceberg/own_metadata.py",
+        'calls.call(_field(jvm, owner, "currentMetadata"), "set", operations, stored)\n'
+        '    calls.call(_field(jvm, owner, "version"), "set", operations, version)',
+        'calls.call(_field(jvm, owner, "version"), "set", operations, version)\n'
+        '    calls.call(_field(jvm, owner, "currentMetadata"), "set", operations, stored)',
+        (f"{_KEPT}::test_R1_whoever_is_interrupted_after_a_commit_loses_nothing",),
+    ),
     Guard(
         "backup-outside",
         "R2",
