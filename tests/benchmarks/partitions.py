@@ -114,7 +114,7 @@ def measure(count: int, memory: bool) -> dict[str, str]:
         summary = progress.summary(file)
         loading, _ = cpu(lambda: LogProgress.load(Snapshot(1, summary), place))
         loaded = LogProgress.load(Snapshot(1, summary), place)
-        task = GateTask(None, "ts", 0, loaded.states, 8, 0, place, memories, False, False, False)
+        task = GateTask(None, "ts", 0, loaded.states, 8, AT, place, memories, False, False, False)
         pickling, text = cpu(lambda: pickle.dumps(task))
         changed = {n: PartitionReport(s, replace(s)).to_dict() for n, s in loaded.states.items()}
         reporting, report = cpu(lambda: json.dumps({"files": [], "partitions": changed}))

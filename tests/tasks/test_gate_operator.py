@@ -67,7 +67,7 @@ def run(folder: Path, batches: list[pa.RecordBatch], **changes) -> tuple[dict, l
         "published": None,
         "states": {},
         "epoch": 1,
-        "arrived": 0,
+        "arrived": datetime(1970, 1, 1, tzinfo=UTC),
         "target": target(folder),
         "memories": memories(folder),
         "numbering": False,
@@ -113,10 +113,9 @@ def test_W4_cutting_a_task_into_arrow_batches_changes_nothing(tmp_path: Path) ->
 def test_W12_rows_say_themselves_when_they_came_or_came_with_their_batch(tmp_path: Path) -> None:
     rows = [("a", 0, 1), ("b", 0, None)]
     came = datetime(2026, 7, 1, 12, tzinfo=UTC)
-    arrived = int(came.timestamp()) * 1_000_000
-    given = run(tmp_path, [batch(rows)], arrived=arrived)[1]
+    given = run(tmp_path, [batch(rows)], arrived=came)[1]
     assert [r["_arrival"] for r in given] == [datetime(2026, 1, 1, tzinfo=UTC)] * 2
-    without = run(tmp_path, [batch(rows).drop_columns(["_arrival"])], arrived=arrived)[1]
+    without = run(tmp_path, [batch(rows).drop_columns(["_arrival"])], arrived=came)[1]
     assert without == [r | {"_arrival": came} for r in given]
 
 

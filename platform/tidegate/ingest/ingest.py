@@ -373,7 +373,7 @@ class Log(StoredLog):
             published=self.progress.published,
             states=states,
             epoch=epoch,
-            arrived=int(arrived.timestamp() * 1_000_000),
+            arrived=arrived,
             target=self._target,
             memories=self._memories,
             numbering=rows.numbering,

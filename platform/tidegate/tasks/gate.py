@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,8 +53,8 @@ class GateTask:
     `drop_repeats`: the rows were sorted by offset, so an offset that does not increase is a repetition and is
     rejected; otherwise it is reported as disorder, and the driver sorts the batch and judges it anew.
     `memories`: where the long ones of the strategy are.
-    `arrived`: when the batch came (µs since 1970, UTC): of rows that do not say it in `_arrival` themselves.
-    `clock`: that, in the unit of the time column (None for an integer). `buffer`: of the writer.
+    `arrived`: when the batch came (aware): of rows that do not say it in `_arrival` themselves. `clock`: that, in the
+    unit of the time column (None for an integer). `buffer`: of the writer.
     """
 
     config: GateConfig | None
@@ -61,7 +62,7 @@ class GateTask:
     published: int | None
     states: dict[str, GateState]
     epoch: int
-    arrived: int
+    arrived: datetime
     target: WriteTarget
     memories: MemoryFiles
     numbering: bool

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -29,7 +28,6 @@ from tidegate.tasks.reading import LOOKED, NeedsSpark
 if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Micro-batches that are left to Spark after one that was refused, at most.
 _LONGEST_PAUSE = 64
 
