@@ -29,11 +29,11 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "false",
     "spark.tidegate.cores": "2",
 }
-#: Settings of which Sail knows nothing: tidegate's own, and those of Spark's adaptive execution.
-_UNKNOWN = ("spark.tidegate.", "spark.sql.adaptive.")
+#: Settings of which Sail knows nothing: tidegate's own, and those of how Spark executes.
+_UNKNOWN = ("spark.tidegate.", "spark.sql.adaptive.", "spark.sql.codegen.")
 
 #: Settings that say how Spark computes a result, not which.
-_WITHOUT_EFFECT = ("spark.sql.adaptive.", "spark.sql.execution.arrow.")
+_WITHOUT_EFFECT = ("spark.sql.adaptive.", "spark.sql.codegen.", "spark.sql.execution.arrow.")
 
 _connecting = threading.Lock()
 

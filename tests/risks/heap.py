@@ -60,7 +60,6 @@ class Meter:
         factory = java_class(jvm, "java.lang.management.ManagementFactory")
         self._classes, self._memory = factory.getClassLoadingMXBean(), factory.getMemoryMXBean()
         room = "java.lang.management"
-        room = "java.lang.management"
         self._loaded = _question(jvm, f"{room}.ClassLoadingMXBean", "getLoadedClassCount")
         self._heap = _question(jvm, f"{room}.MemoryMXBean", "getHeapMemoryUsage")
         name, self._usage = (

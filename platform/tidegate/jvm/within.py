@@ -19,9 +19,9 @@ _POOL = "spark.scheduler.pool"
 def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
     """While the block runs, these settings of the session are as given."""
     before = {key: spark.conf.get(key, None) for key in given}
-    for key, value in given.items():
-        spark.conf.set(key, value)
     try:
+        for key, value in given.items():
+            spark.conf.set(key, value)
         yield
     finally:
         for key, old in before.items():

@@ -219,6 +219,22 @@ class Pinned:
         return rows.withColumns(narrow) if narrow else rows
 
 
+@dataclass(frozen=True)
+class Cut:
+    """What tick `number` cuts out of a view's inputs, `pinned` at a snapshot each: their rows from `start` on, of which
+    becomes final what ends above `frontier` and at or below `reached` (ticks; None: no bound). `again`: rows that were
+    emitted beyond the frontier, before a step back (W9), close among them. `carried`: so many rows has the tick before
+    carried for OVER, None if that is not known."""
+
+    pinned: tuple[Pinned, ...]
+    start: int | None
+    frontier: int | None
+    reached: int | None
+    number: int
+    again: bool
+    carried: int | None
+
+
 def require_identity(name: str, stored: StoredTable, identity: str | None) -> None:
     """TG506 if what is stored of a relation is of other columns than those of this definition: they are being
     changed, and its log has them before its rows do."""

@@ -132,12 +132,13 @@ def _current(context: Context, source: Relation | View, log: StoredTable, seen: 
         return Snapshot(None, {})
     # What a table with a key holds is in its state; cleaning it up changes no row that a view could see.
     stored = context.tables.open(state_identifier(log.identifier))
-    state = applied_of(stored.current())
+    state = applied_of(now := stored.current())
     # Behind the reading of the state: what the log does not say of its columns now, the state did not have then.
     log.refresh()
     if seen:
         require_identity(source.name, stored, log.property(IDENTITY))
     facts = {"tidegate.watermark": state.watermark, "tidegate.cleaned": state.cleaned, RESETS: state.resets}
+    facts["total-records"] = now.summary.get("total-records")
     if source.name in context.foreign and state.cleaned is not None:
         # Its cleanup waits for the views of the environment that owns it, and for none of this one (R5).
         facts[RETAINED_FROM] = state.cleaned + 1

@@ -41,7 +41,7 @@ from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, Way
 from tidegate.sql.dialect.inner_names import LOST, ORDINAL
 from tidegate.tasks.writer import WriteTask, run_task
 from tidegate.views.definition import same_inputs, same_view
-from tidegate.views.inputs import Pinned, clock_of, pending, positions
+from tidegate.views.inputs import Cut, Pinned, clock_of, pending, positions
 from tidegate.views.over import CARRIED, carried_rows, carried_type, missing_totals
 from tidegate.views.over import evaluate as evaluate_over
 from tidegate.views.resolve import changes_of, no_rows, pin, resolve_columns
@@ -50,7 +50,7 @@ from tidegate.views.revisions.reclose import Reclosing
 from tidegate.views.revisions.revisions import has_revisions
 from tidegate.views.revisions.step_back import back, emitted_beyond, extent, facts, refused
 from tidegate.views.slices import read, run_sql
-from tidegate.views.ways import Computed, Cut, computed, earliest_open
+from tidegate.views.ways import Computed, computed, earliest_open
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -132,9 +132,8 @@ class ViewTable:
         self._upto, self._gives_way, self.stands = upto, gives_way, False
         # Where an amendment was in the way, the slice may read what was amended below it: so it is computed again.
         commit = Commit(self._snapshot, tries=_TRIES, looks=True)
-        done: SliceCommitted | None = drive(
-            commit, lambda _: Found(self.table.current()), self._attempted
-        ).result()
+        end = drive(commit, lambda _: Found(self.table.current()), self._attempted)
+        done: SliceCommitted | None = end.result()
         return done
 
     def _attempted(self, base: Snapshot) -> Stored | Conflict:
@@ -177,7 +176,8 @@ class ViewTable:
         earliest = base.integer("tidegate.earliest-open")
         start = min((mark for mark in (frontier, earliest) if mark is not None), default=None)
         number = (base.integer("tidegate.tick") or 0) + 1
-        cut = Cut(pinned, start, frontier, reached, number, closes_again(base.summary, frontier, reached))
+        again = closes_again(base.summary, frontier, reached)
+        cut = Cut(pinned, start, frontier, reached, number, again, base.integer("tidegate.carried"))
         done = self._stages.carry_out(SliceStage, lambda stage: self._computed(stage, base, cut), StepStage)
         try:
             return self._stages.carry_out(ViewStage, lambda _: self._commit(base, cut, done, gap, started))
@@ -200,12 +200,12 @@ class ViewTable:
         else:
             tick = self._stored(done.rows, cut, done.open_since)
         if done.carried is not None:
-            tick.files.extend(self._write_carried(done.carried))
-        total = (base.integer("tidegate.groups") or 0) + tick.groups
+            tick.files.extend(files := self._write_carried(done.carried))
+            tick.summary["tidegate.carried"] = str(sum(file["rows"] for file in files))
         summary = {
             "tidegate.tick": str(cut.number),
             "tidegate.inputs": positions(cut.pinned),
-            "tidegate.groups": str(total),
+            "tidegate.groups": str((base.integer("tidegate.groups") or 0) + tick.groups),
             "tidegate.open": str(sum(f["rows"] for f in tick.files if f["split"] is True)),
         }
         kept = (*AMENDMENT, RESETS, GAPS, *([] if cut.again else [BEYOND]))

@@ -9,11 +9,13 @@ amendments and audits ask the query alone (`slices.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate.iceberg.layout import ticks_of
 from tidegate.tasks.panes import WindowTask
+from tidegate.views.few_rows import interpreted_if_few
 from tidegate.views.over import evaluate as evaluate_over
 from tidegate.views.pane_slices import compute
 from tidegate.views.slices import evaluate, read, run_sql, with_bounds
@@ -26,21 +28,7 @@ if TYPE_CHECKING:
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
     from tidegate.tasks.writer import WriteTarget
-    from tidegate.views.inputs import Pinned
-
-
-@dataclass(frozen=True)
-class Cut:
-    """What tick `number` cuts out of a view's inputs, `pinned` at a snapshot each: their rows from `start` on, of which
-    becomes final what ends above `frontier` and at or below `reached` (ticks; None: no bound). `again`: rows that were
-    emitted beyond the frontier, before a step back (W9), close among them."""
-
-    pinned: tuple[Pinned, ...]
-    start: int | None
-    frontier: int | None
-    reached: int | None
-    number: int
-    again: bool
+    from tidegate.views.inputs import Cut
 
 
 @dataclass(frozen=True)
@@ -69,9 +57,12 @@ def computed(
         found = _by_panes(context, view, cut, target)
         if found is not None:
             return found
-    if way == "frames":
-        return _by_frames(context, view, cut, carried())
-    return _by_query(context, view, cut)
+    with ExitStack() as stack:
+        # Until the rows are stored, which is when Spark works.
+        stack.enter_context(interpreted_if_few(context, view, cut))
+        done = _by_frames(context, view, cut, carried()) if way == "frames" else _by_query(context, view, cut)
+        stack.callback(done.close)
+        return replace(done, close=stack.pop_all().close)
 
 
 def earliest_open(context: Context, view: View, rows: Sequence[DataFrame], reached: int | None) -> int | None:

@@ -30,7 +30,9 @@ class Query:
         return self._spelled[key]
 
     def __str__(self) -> str:
-        return to_spark(self.tree)
+        if () not in self._spelled:
+            self._spelled[()] = to_spark(self.tree)
+        return self._spelled[()]
 
     def __repr__(self) -> str:
         return repr(str(self))

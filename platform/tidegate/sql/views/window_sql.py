@@ -14,7 +14,7 @@ from tidegate.sql.dialect.query import called, own, quoted_column, select_from, 
 from tidegate.watermark import CalendarHop, CalendarTumble, Cumulate, Hop, TimeKind, Tumble, Window
 
 #: Spark's window() is a projection for each window that a row is in: of more, planning them takes longer than the rest.
-_MOST_EXPANDED = 64
+MOST_EXPANDED = 64
 _MICROS_PER_DAY = 86_400_000_000
 #: Months from 1970 up to which the calendar's arithmetic is done: what dates and timestamps can hold, less a bit.
 _MONTHS_OF_DATES, _MONTHS_OF_TIMESTAMPS = 5_800_000 * 12, 290_000 * 12
@@ -33,7 +33,7 @@ def window_sql(
         return _calendar_sql(source, keep, time, window, kind, type_)
     if isinstance(window, Cumulate):
         return _cumulate_sql(source, keep, time, window, kind, type_)
-    if kind is TimeKind.EPOCH or window.size // window.slide > _MOST_EXPANDED:
+    if kind is TimeKind.EPOCH or window.size // window.slide > MOST_EXPANDED:
         return _arithmetic_sql(source, keep, time, window, kind, type_)
     # Spark's own window() takes half the time of arithmetic in SQL. It wraps around at times less than a window away
     # from what a timestamp can hold.
