@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.watermark import TimeKind
+from tidegate.watermark import TimeKind, micros_of
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -125,3 +127,11 @@ def test_W11_an_interval_without_a_fixed_length_in_that_unit_is_refused(
 )
 def test_W11_a_length_is_printed_in_its_largest_unit(kind: TimeKind, ticks: int, text: str) -> None:
     assert kind.format_duration(ticks) == text
+
+
+@given(st.integers(-(2**40), 2**53))
+def test_W10_an_instant_is_its_microseconds_exactly(micros: int) -> None:
+    """A double of seconds rounds some of them from 2038 on."""
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    assert micros_of(at) == micros
+    assert micros_of(datetime(2039, 1, 1, 12, 47, 10, 525417, UTC)) == 2177498830525417

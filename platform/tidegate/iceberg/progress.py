@@ -23,7 +23,7 @@ from tidegate.plan.resets import FOLLOWED_RESETS, RESETS, with_step
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.tasks.parquet.row_groups import open_file
 from tidegate.tasks.writer import WriteTarget
-from tidegate.watermark import GateState, Strategy, publish, start_watermark
+from tidegate.watermark import GateState, Strategy, micros_of, publish, start_watermark
 from tidegate.watermark.memory import StrategyMemory
 
 
@@ -305,7 +305,7 @@ class LogProgress:
         gate's, which says whether a partition is still warming up (W8). `clock`, `stall_timeout`: of
         `partition_state`.
         """
-        shown = self._shown(label, strategy, clock, int(at.timestamp() * 1_000_000), stall_timeout)
+        shown = self._shown(label, strategy, clock, micros_of(at), stall_timeout)
         entries = [self._of_source(label, note, files), *self._of_partitions(shown, decisions)]
         names = [None, *self.states]
         schema = pa.schema(

@@ -34,7 +34,7 @@ from tidegate.tasks.memories import MemoryFiles
 from tidegate.tasks.preceding import PrecedingTask
 from tidegate.tasks.smaller import BYTES, FEW_ROWS, sparing
 from tidegate.tasks.writer import BUFFER_BYTES, run_task
-from tidegate.watermark import Expression, GateState, TimeKind
+from tidegate.watermark import Expression, GateState, TimeKind, micros_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -219,7 +219,7 @@ class Log(StoredLog):
         crashed: Sequence[Sequence[Any]],
     ) -> LogProgress:
         """The progress that a batch makes, which its commit has beside its rows (R1)."""
-        at = int(arrived.timestamp() * 1_000_000)
+        at = micros_of(arrived)
         judged = {
             name: GateState.from_dict(entry["state"])
             for r in reports

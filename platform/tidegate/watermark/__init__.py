@@ -26,7 +26,7 @@ from tidegate.watermark.pane_windows import Aggregate, Constant, Operand, PaneWi
 from tidegate.watermark.preceding import PrecedingRows
 from tidegate.watermark.publish import publish, start_watermark
 from tidegate.watermark.strategy import PROC_TIME, Column, Delay, Expression, Strategy, preceding_column
-from tidegate.watermark.timekind import TimeKind
+from tidegate.watermark.timekind import TimeKind, micros_of
 from tidegate.watermark.windows import Cumulate, Hop, Sessions, Tumble, Window
 
 __all__ = [
@@ -69,6 +69,7 @@ __all__ = [
     "is_late",
     "judge",
     "least",
+    "micros_of",
     "preceding_column",
     "publish",
     "shift",

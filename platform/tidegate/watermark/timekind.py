@@ -30,6 +30,11 @@ _DURATIONS = (
 )
 
 
+def micros_of(at: datetime) -> int:
+    """An instant (with a time zone) in microseconds since 1970 in UTC, exactly. (`timestamp()` is a double.)"""
+    return (at - _EPOCH_INSTANT) // timedelta(microseconds=1)
+
+
 class TimeKind(enum.Enum):
     """What the integers of a watermark column mean.
 
@@ -93,7 +98,7 @@ class TimeKind(enum.Enum):
             raise ValueError(f"a TIMESTAMP has no time zone: {text!r}")
         time = match["time"] or " 00:00"
         instant = datetime.fromisoformat(match["date"] + time + (match["zone"] or "+00:00"))
-        return (instant - _EPOCH_INSTANT) // timedelta(microseconds=1)
+        return micros_of(instant)
 
     def spark_literal(self, value: int) -> str:
         """The value as a Spark SQL literal of the column's type, whatever the session's settings are."""
@@ -122,7 +127,7 @@ class TimeKind(enum.Enum):
         """
         if self is TimeKind.EPOCH:
             return None
-        micros = (at - _EPOCH_INSTANT) // timedelta(microseconds=1)
+        micros = micros_of(at)
         return micros // DAY_MICROS if self is TimeKind.DATE else micros
 
     def format_duration(self, ticks: int) -> str:

@@ -27,7 +27,7 @@ from tidegate.tasks.decode.limits import limits_of
 from tidegate.tasks.decode.text.arrow_json import DecodingBackOff, json_reader, supports
 from tidegate.tasks.smaller import LEAST_ROWS, Size
 from tidegate.tasks.transfer import map_in_arrow
-from tidegate.watermark import TimeKind
+from tidegate.watermark import TimeKind, micros_of
 from tidegate.watermark.timekind import DAY_MICROS
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class KafkaConnector(Connector):
         return any(self._ends[name] > offset for name, offset in self._next.items())
 
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
-        at = int(arrival.timestamp() * 1_000_000)
+        at = micros_of(arrival)
         known = self._log.progress.sightings
         start = {name: offset for name, offset in self._next.items() if name not in known}
         lost = self._losses()
