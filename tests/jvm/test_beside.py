@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from typing import Any
+
 import pytest
 
 from tests.conftest import Workbench
+from tidegate.jvm.exit_hooks import remove_ended_hooks
+from tidegate.jvm.java import java_class
 from tidegate.jvm.spark import _shared
 
 
@@ -54,3 +59,43 @@ def test_a_session_beside_gives_back_its_connections_and_leaves_the_other_one_al
         catalog.listNamespaces()
     assert session.table("t").count() == 1
     assert workbench.root.is_dir()
+
+
+@pytest.mark.spark
+def test_what_iceberg_keeps_for_ever_of_files_and_compactions_is_not_kept_in_a_spark_that_lasts(
+    workbench: Workbench,
+) -> None:
+    workbench.assets(a="CREATE TABLE t (k INT, ts TIMESTAMP) APPEND ONLY;")
+    session = workbench.session()
+    jvm: Any = session.spark._jvm
+    root = java_class(jvm, "org.apache.iceberg.arrow.ArrowAllocation").rootAllocator()
+    with closing(session.beside()) as beside:
+        before, hooks, rows = root.getChildAllocators().size(), list[int](), 0
+        for _ in range(3):
+            for k in range(3):
+                beside.execute(f"INSERT INTO t VALUES ({k}, '2026-01-01 12:00:00')")
+                rows += 1
+                assert len(beside.table("t").select("k").collect()) == rows
+            gone, made = beside.tables.upkeep(beside.identifier("t")).compact(least_files=2)
+            assert gone > made
+            hooks.append(_exit_hooks(jvm))
+        assert root.getChildAllocators().size() == before
+        # The first one has made threads that stay, as well.
+        assert hooks[0] == hooks[1] == hooks[2]
+        assert remove_ended_hooks(jvm) == 0
+    # Elsewhere, files are read by columns.
+    assert {row[0] for row in session.table("t").select("k").collect()} == {0, 1, 2}
+    assert root.getChildAllocators().size() > before
+
+
+def _exit_hooks(jvm: Any) -> int:
+    """How many hooks there are that wait for threads when the JVM ends."""
+    field = (
+        java_class(jvm, "java.lang.Class")
+        .forName("java.lang.ApplicationShutdownHooks")
+        .getDeclaredField("hooks")
+    )
+    field.setAccessible(True)
+    return sum(
+        str(hook.getName()).startswith("DelayedShutdownHook-for-") for hook in field.get(None).keySet()
+    )

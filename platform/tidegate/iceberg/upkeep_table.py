@@ -12,6 +12,7 @@ from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.iceberg.statement import forget_broken
 from tidegate.iceberg.table_commit import TableCommit, put
+from tidegate.jvm.exit_hooks import remove_ended_hooks
 from tidegate.jvm.java import java_class
 from tidegate.jvm.within import active
 from tidegate.project.catalog_failures import UNANSWERED, comes_from
@@ -101,6 +102,7 @@ class SparkUpkeep:
             if rested is not None:
                 rewrite.filter(self._expression(rested))
             done = rewrite.execute()
+        remove_ended_hooks(self._spark._jvm)
         self._put_rewritten(commit)
         return done.rewrittenDataFilesCount(), done.addedDataFilesCount()
 

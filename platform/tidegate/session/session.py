@@ -102,7 +102,7 @@ class Session(Context):
         if project.lender is not None:
             # Which views are only read is asked again: the other environment may have replaced results since.
             project = replace(project)
-        child = spark_room.child(self.spark, project.storage)
+        child = spark_room.child(self.spark, project.storage, lasting=True)
         session = Session(project, spark_runner(child, self.runner), catalog=catalog)
         session._beside = True
         return session
