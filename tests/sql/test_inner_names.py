@@ -54,6 +54,7 @@ ALLOWED = {
     "jvm/core_jobs.py": {"_tidegate_core": "an attribute", "_jsparkSession": "an attribute of PySpark's"},
     "jvm/java.py": {"_tidegate_known": "an attribute"},
     "jvm/calls.py": {"_tidegate_calls": "an attribute", "_tidegate_calls_asked": "an attribute"},
+    "jvm/exit_hooks.py": {"_tidegate_exit_hooks": "an attribute"},
     "sql/grammar/create_syntax.py": {"_rw_kafka_": "what RisingWave calls it, refused or given by the user"},
     "sql/resolve/scope.py": {"_by_name": OPTION},
     "tasks/decode/text/arrow_json.py": {"_long": "in messages as the broker has them"},
