@@ -213,7 +213,7 @@ def test_a_commit_of_this_process_reads_nothing_and_one_of_another_its_own_manif
 
 
 def test_files_that_nobody_asks_for_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.iceberg.planned._KEPT", 30)
+    monkeypatch.setattr("tidegate.iceberg.planned.KEPT_FILES", 30)
     table = Table("first", random.Random(2), [0], known=1.0)
     planned = Planned()
     for _ in range(500):

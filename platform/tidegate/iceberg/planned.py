@@ -22,7 +22,7 @@ from tidegate.jvm.java import java_class
 #: A slice follows the one before by a few commits. From further away all is planned.
 _STEPS = 16
 #: Files that are kept of a table; then those go that end before what is asked for.
-_KEPT = 4_000
+KEPT_FILES = 4_000
 
 #: The partitions that `layout.py` makes; the outcome is the first of them.
 _SPEC = 0
@@ -120,9 +120,9 @@ class Planned:
                 return None
             listed = tuple(PlannedFile.of(content, manifests.field_id) for content in found)
             known = _FilesKnown(manifests.table, snapshot, low, listed)
-        if len(known.files) > _KEPT:
+        if len(known.files) > KEPT_FILES:
             known = replace(known, floor=low, files=tuple(f for f in known.files if f.reaches(low)))
-        if len(known.files) <= _KEPT:
+        if len(known.files) <= KEPT_FILES:
             self._known[key] = known
         else:
             self._known.pop(key, None)

@@ -12,8 +12,10 @@ from contextlib import AbstractContextManager
 from math import inf, prod
 from typing import TYPE_CHECKING
 
+from tidegate.iceberg.planned import KEPT_FILES
 from tidegate.jvm.within import settings
 from tidegate.sql.catalog.objects import Relation
+from tidegate.sql.statements.queries import GENERATORS
 from tidegate.sql.views.window_sql import MOST_EXPANDED
 from tidegate.watermark import Hop, TimeKind, Tumble
 
@@ -24,11 +26,7 @@ if TYPE_CHECKING:
 
 #: So many rows are few, counted once for each window, and for each row that they may be joined with.
 FEW_ROWS = 50_000
-#: The files of a log with more of them are not listed for an estimate: what is known of them is kept for as many.
-_MOST_FILES = 4_000
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-#: Functions that make rows of one.
-_GENERATORS = ("explode", "inline", "stack(", "json_tuple")
 
 
 def interpreted_if_few(context: Context, view: View, cut: Cut) -> AbstractContextManager[None]:
@@ -40,7 +38,7 @@ def most_rows(context: Context, view: View, cut: Cut) -> float:
     """As many rows as a tick's queries see at most; infinite if that is not known at a low price."""
     text = str(view.query_sql if view.over is None else view.over.rows_sql).casefold()
     # What is emitted again is compared with the view's own rows.
-    if cut.again or any(name in text for name in _GENERATORS):
+    if cut.again or any(f"{name}(" in text for name in GENERATORS):
         return inf
     windows = 1
     if "window(" in text:
@@ -62,7 +60,8 @@ def _most_read(context: Context, view: View, cut: Cut, entry: Pinned) -> float:
     # (The snapshot of a table with a key is its state's, of which `opened`, its log, knows nothing.)
     is_log = isinstance(entry.source, Relation) and not entry.source.primary_key
     exact = entry.kind in (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ) and (low, high) != (None, None)
-    if not (is_log and exact and entry.opened is not None and files <= _MOST_FILES):
+    # (Of more files, a listing would not be kept for the next tick.)
+    if not (is_log and exact and entry.opened is not None and files <= KEPT_FILES):
         return total
     target = entry.opened.target(context.project.storage, reading=True)
     name = entry.input.time_column or ""

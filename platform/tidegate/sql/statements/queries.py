@@ -365,7 +365,7 @@ class QueryAnalysis:
                     return None
                 chosen = [item.table.casefold()] if isinstance(item, exp.Column) else list(sources.columns)
                 columns += [c for name in chosen for c in sources.columns.get(name) or ()]
-            elif any(isinstance(f, exp.Anonymous) and f.name.lower() in _GENERATORS for f in item.walk()):
+            elif any(isinstance(f, exp.Anonymous) and f.name.lower() in GENERATORS for f in item.walk()):
                 return None
             else:
                 columns.append(item.alias_or_name)
@@ -383,7 +383,8 @@ def _is_in_brackets(table: exp.Expr) -> bool:
     )
 
 
-_GENERATORS = (
+#: Functions that make several rows of one.
+GENERATORS = (
     "inline",
     "inline_outer",
     "posexplode",
