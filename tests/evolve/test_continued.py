@@ -174,7 +174,7 @@ WAYS = {
     "union": "SELECT ts, n AS x FROM t UNION ALL SELECT ts, m AS x FROM t",
 }
 #: The ways that have tasks of their own; `make property` plays all.
-_FEW = {"panes", "sessions", "sorted", "over", "lookup"}
+_FEW = {"panes", "over", "lookup"}
 
 
 @pytest.mark.parametrize(

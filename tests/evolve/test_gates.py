@@ -107,6 +107,7 @@ def test_E2_E3_E4_a_gate_follows_every_change_of_its_source_and_judges_no_row_ag
     assert found == [(10, None), (20, None), (30, None), (40, None), (50, 99)]
 
 
+@pytest.mark.long_run
 @example([(("replace", 0, "INT"), False), (("drop", 0, "INT"), False), (("add", 0, "INT"), True)])
 @example([(("rename", 0, "INT"), False), (("replace", 0, "VARCHAR"), True), (("widen", 0, "INT"), True)])
 @given(st.lists(st.tuples(EDIT, st.booleans()), min_size=2, max_size=5))

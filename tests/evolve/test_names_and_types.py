@@ -69,7 +69,7 @@ def test_E1_E2_a_column_that_an_option_names_does_not_become_another_one(
     assert plan.effect == "refused", plan.what
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_E7_a_column_whose_name_has_a_dot_is_added(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(TABLE.format("a INT"))

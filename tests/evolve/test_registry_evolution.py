@@ -90,7 +90,7 @@ def test_new_fields_are_reported_with_the_statement_that_adds_them(
     assert '; no statement is given for "x": ' in finding.advice
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_E2_new_fields_are_taken_in_with_the_first_message_that_has_them(
     workbench: Workbench, producer: Producer
 ) -> None:
@@ -176,7 +176,7 @@ def test_a_field_that_older_messages_have_as_another_type_is_reported_and_not_ta
     assert shown(session, "SELECT other FROM s ORDER BY id") == [(None,), (None,), (1,), (None,)]
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_X5_json_of_a_registry_is_json_behind_its_frame(workbench: Workbench, producer: Producer) -> None:
     producer.registry.add(
         f"{producer.topic}-value", 5, json.dumps({"properties": {"id": {}, "more": {"type": "number"}}})

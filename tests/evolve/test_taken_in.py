@@ -137,7 +137,7 @@ def test_E7_live_mode_takes_a_column_in_before_the_batch_that_has_it(workbench: 
     ]
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_columns_of_parquet_have_their_types_and_files_may_lack_them(workbench: Workbench) -> None:
     parquet(workbench, "1.parquet", page=pa.array(["a"]))
     opened(workbench, "page VARCHAR", encode="PARQUET").run()

@@ -40,7 +40,7 @@ def register(producer: Producer, number: int, **properties: Any) -> None:
 TEXT, INTEGER = {"type": "string"}, {"type": "integer"}
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_E2_fields_of_a_registrys_json_schema_are_taken_in_with_their_types(
     workbench: Workbench, producer: Producer
 ) -> None:
@@ -116,7 +116,7 @@ def test_E2_versions_that_spell_a_name_in_two_ways_are_reported_where_names_are_
     assert shown(session, "SELECT one FROM s ORDER BY id") == [("z",), (None,)]
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_W5_of_two_members_that_are_one_column_by_case_neither_is_taken_in_and_no_row_is_rejected(
     workbench: Workbench, producer: Producer
 ) -> None:

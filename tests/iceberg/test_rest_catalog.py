@@ -133,6 +133,7 @@ def test_R1_a_statement_is_stored_as_a_whole_or_not_at_all_whatever_is_answered(
     assert len(there) < 3 * len(LOST_IN_STATEMENTS) + 3 * len(UNKNOWN_IN_STATEMENTS)
 
 
+@pytest.mark.long_run
 def test_R1_a_deletion_has_happened_or_has_not_whatever_is_answered(
     session: Session, rest: RestServer
 ) -> None:
@@ -234,6 +235,7 @@ def test_the_first_table_makes_its_namespace_and_others_find_it(workbench: Workb
     assert table_names(Project.load(workbench.root).storage, "main") == ["first", "second"]
 
 
+@pytest.mark.long_run
 def test_a_run_goes_on_after_a_lost_answer_and_after_a_login_that_was_refused(
     workbench: Workbench, rest: RestServer
 ) -> None:

@@ -22,6 +22,7 @@ from tidegate.store.listing import table_names
 from tidegate.store.metadata import load_table
 
 
+@pytest.mark.long_run
 @pytest.mark.medium
 @pytest.mark.jvm
 def test_tables_on_s3_in_a_rest_catalog_are_read_by_name_and_without_spark(tmp_path: Path) -> None:

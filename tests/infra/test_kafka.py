@@ -22,6 +22,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.long_run
 @pytest.mark.jvm
 def test_messages_outlive_stop_kill_and_restart(kafka: Broker) -> None:
     folder = str(kafka.local.folder)
@@ -50,6 +51,7 @@ def test_messages_outlive_stop_kill_and_restart(kafka: Broker) -> None:
     assert topics[topic] == {"0": 3, "1": 1}
 
 
+@pytest.mark.long_run
 @pytest.mark.jvm
 def test_topics_grow_and_lose_their_beginning(kafka: Broker) -> None:
     topic = kafka.topic(partitions=1)

@@ -91,6 +91,7 @@ def test_X2_a_process_that_dies_is_noticed_and_one_that_raises_has_not_died() ->
     assert nursery._process is None
 
 
+@pytest.mark.long_run
 @pytest.mark.medium
 def test_X2_a_row_that_its_decoder_never_comes_back_from_is_one_that_kills() -> None:
     decoder = KillingDecoder(TARGETS, limits=Limits(seconds=0.2))
@@ -100,6 +101,7 @@ def test_X2_a_row_that_its_decoder_never_comes_back_from_is_one_that_kills() -> 
         assert not nursery.dies(partial(busy, decoder), [b'{"id": 1}'])
 
 
+@pytest.mark.long_run
 @pytest.mark.medium
 def test_X2_a_row_that_its_decoder_waits_for_ever_over_is_one_that_kills() -> None:
     """It takes nothing of the processor."""

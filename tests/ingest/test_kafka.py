@@ -30,6 +30,7 @@ from tidegate.store.status import read_status
 pytestmark = pytest.mark.runner("inprocess")
 
 
+@pytest.mark.long_run
 @pytest.mark.runner("spark")
 def test_R2_the_same_rows_through_files_and_through_kafka_give_the_same_log_and_views(
     workbench: Workbench, kafka: Broker, tmp_path: Path
@@ -303,6 +304,7 @@ def test_secrets_are_in_no_plan_table_or_log(
     assert judged(session) == [("0", 0, "on_time")]
 
 
+@pytest.mark.long_run
 @pytest.mark.runner("spark")
 def test_a_broker_that_is_down_loses_nothing(workbench: Workbench, kafka: Broker) -> None:
     topic = kafka.topic(partitions=1)

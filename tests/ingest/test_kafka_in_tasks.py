@@ -22,6 +22,7 @@ def log_of(session: Session) -> list[Any]:
     return session.execute(f'SELECT {names} FROM "s$raw" ORDER BY "partition", "offset"').rows()
 
 
+@pytest.mark.long_run
 def test_R2_the_log_is_the_same_whichever_client_reads(
     workbench: Workbench,
     kafka: Broker,

@@ -101,6 +101,7 @@ def test_X2_a_batch_of_too_many_files_is_made_smaller(
     assert [plan.epoch for plan in plans].count(1) == len(plans) - len(used) + 1
 
 
+@pytest.mark.long_run
 def test_X2_of_a_single_file_tasks_run_one_by_one_then_in_little_pieces(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch, plans: list[Any], tmp_path: Path
 ) -> None:
@@ -183,6 +184,7 @@ def test_X2_a_batch_of_an_inline_gate_takes_fewer_commits(
     assert ranges[3:] == [(2, 4), (4, 6), (6, 8)]
 
 
+@pytest.mark.long_run
 def test_X2_the_smallest_batch_says_what_to_do_and_stays_planned(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch, plans: list[Any]
 ) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegate.session.session import Session
     from tidegate.tasks.writer import WriteTarget
 
-pytestmark = pytest.mark.runner("inprocess", "spark")
+pytestmark = pytest.mark.runner("inprocess", "spark", long_run="spark")
 __all__ = ["session"]  # the fixture
 
 CHANGE = TableChange(

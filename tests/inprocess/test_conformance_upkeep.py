@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegate.session.session import Session
 
 __all__ = ["session"]
-pytestmark = pytest.mark.runner("inprocess", "spark")
+pytestmark = pytest.mark.runner("inprocess", "spark", long_run="spark")
 
 #: Later than every snapshot and file.
 FAR_AWAY = 1 << 50

@@ -19,7 +19,7 @@ from tidegate.tasks.writer import WriteTask, run_task
 if TYPE_CHECKING:
     from tidegate.session.session import Session
 
-pytestmark = pytest.mark.runner("inprocess", "spark")
+pytestmark = pytest.mark.runner("inprocess", "spark", long_run="spark")
 __all__ = ["session"]  # the fixture
 
 COLUMNS = (("total", "bigint"), ("id", "string"), ("pairs", "array<struct<a: int>>"), ("_open", "boolean"))

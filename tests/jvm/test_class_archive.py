@@ -32,6 +32,7 @@ def made_by(options: str) -> Path:
     return Path(options.split("-XX:ArchiveClassesAtExit=")[1])
 
 
+@pytest.mark.long_run
 @pytest.mark.jvm
 def test_a_second_jvm_takes_its_classes_from_the_first_ones_archive(folder: Path) -> None:
     java, jars = find_java(), spark_jars()

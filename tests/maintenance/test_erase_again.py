@@ -170,6 +170,7 @@ def test_E9_results_that_can_not_be_computed_again_refuse_all_of_it(workbench: W
     assert (stored(session), ErasingFile(session.project.storage, "orders").seen()) == (before, None)
 
 
+@pytest.mark.long_run
 def test_E9_where_all_rows_go_nothing_is_left_of_the_results(workbench: Workbench) -> None:
     session = filled(workbench, VIEWS, days=2)
     erase(session, "orders", "customer IS NOT NULL", (WHO,), recompute=True)

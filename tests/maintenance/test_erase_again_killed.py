@@ -23,6 +23,10 @@ from tidegate.session.session import Session
 NAMES = ("visits", "pairs", "steps", "long")
 
 
+#: What it has in common with other erasures is killed in `make test` (`test_erase_killed.py`).
+pytestmark = pytest.mark.long_run
+
+
 @pytest.fixture(autouse=True)
 def _no_jvm() -> Iterator[None]:
     with without_a_jvm():
@@ -81,11 +85,10 @@ def test_the_erasure_does_all_there_is_to_be_broken(ended: Undisturbed) -> None:
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("each", [11, pytest.param(1, marks=pytest.mark.long_run)])
 def test_R2_a_recomputing_erasure_is_killed_at_every_point_and_the_next_one_ends_it(
-    ended: Undisturbed, each: int
+    ended: Undisturbed,
 ) -> None:
-    for number in ended.distinct()[::each]:
+    for number in ended.distinct():
         session, point = ended.back_to(number), ended.passed[number]
         forget_files()
         begun = ErasingFile(session.project.storage, "orders").read()

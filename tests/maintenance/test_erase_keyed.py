@@ -70,6 +70,7 @@ def test_E9_a_person_s_changes_and_what_they_left_go(workbench: Workbench) -> No
     checked(workbench, filled(workbench))
 
 
+@pytest.mark.long_run
 @pytest.mark.medium
 @pytest.mark.runner("spark")
 def test_E9_rows_that_are_only_marked_as_deleted_go_too(workbench: Workbench) -> None:
@@ -119,7 +120,7 @@ class EndsAt(Failpoints):
 @pytest.mark.parametrize(
     "point",
     [
-        "after InProcessTable.append",
+        pytest.param("after InProcessTable.append", marks=pytest.mark.long_run),
         pytest.param("before InProcessTable.delete_rows", marks=pytest.mark.long_run),
         "after InProcessTable.delete_rows",
         pytest.param("before ErasingFile.remove", marks=pytest.mark.long_run),

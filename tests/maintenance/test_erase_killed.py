@@ -113,7 +113,7 @@ def test_the_erasure_does_all_there_is_to_be_broken(ended: Ended) -> None:
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("each", [6, pytest.param(1, marks=pytest.mark.long_run)])
+@pytest.mark.parametrize("each", [12, pytest.param(1, marks=pytest.mark.long_run)])
 def test_R2_an_erasure_is_killed_at_every_point_and_the_next_one_ends_it(ended: Ended, each: int) -> None:
     """What is left adds up; what was begun is known, and nobody who agreed is asked again; and the end is the same."""
     # (Every change that it makes beside the view is made for another version, too: tests/views/test_versions.py.)

@@ -187,6 +187,7 @@ def test_E9_a_row_that_has_the_same_key_is_sent_again(
     assert len({m.headers for _, m in broker.stored(topic)}) == 2
 
 
+@pytest.mark.long_run
 def test_R2_E9_an_erasure_that_is_killed_while_it_sends_is_finished(
     workbench: Workbench, broker: Broker, sink: Sinks
 ) -> None:

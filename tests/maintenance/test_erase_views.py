@@ -79,6 +79,7 @@ def test_E9_rows_of_views_go_and_audits_and_backfills_find_no_difference(
     assert [report.windows for report in repaired] == [0] * len(repaired)
 
 
+@pytest.mark.long_run
 def test_R2_views_go_on_behind_an_erasure(session: Session, workbench: Workbench) -> None:
     erased(session)
     arrive(workbench.root, 4, 5)

@@ -120,7 +120,7 @@ def test_R5_rows_that_a_view_has_not_read_yet_are_kept(workbench: Workbench) -> 
     assert audit_view(session, "hourly").ok
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_R5_rows_go_whatever_the_columns_are_called(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(

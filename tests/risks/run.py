@@ -28,6 +28,8 @@ PAGE = ROOT / "docs" / "decisions" / "one-driver.md"
 BEGIN, END = "<!-- risks: begin -->", "<!-- risks: end -->"
 #: A row that nobody limits.
 _DAY = 24 * 60.0
+#: What the page says of a row that was played nowhere else.
+_NOTHING = "only that of the tests"
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def main(given: list[str] | None = None) -> int:
     played = Played(asked.folder)
     wanted = [risk for risk in RISKS if risk.name in (asked.rows or rows)]
     if asked.write_docs:
-        write_docs(PAGE, table(played), BEGIN, END)
+        write_docs(PAGE, table(played, PAGE.read_text("utf-8")), BEGIN, END)
         return 0
     if asked.list:
         for risk in wanted:
@@ -172,18 +174,20 @@ def _play(played: Played, size: str, row: str, part: str, minutes: float) -> Res
     return found
 
 
-def table(played: Played) -> str:
-    """The part of the page that a run writes: of each row the largest size that was played."""
+def table(played: Played, page: str) -> str:
+    """The part of the page that a run writes: of each row the largest size that was played, here or before."""
     lines = ["| risk | tests | largest run |", "|---|---|---|"]
     for risk in RISKS:
-        texts: list[str] = []
-        for size in ("full", "small"):
-            found = dict(played.of(size, risk.name))
-            texts = texts or [_result(one, size) for one in found.values()]
-        tests = ", ".join(f"`{path}`" for path in risk.tests)
-        lines.append(
-            f"| {risk.what} (`{risk.name}`) | {tests} | {'; '.join(texts) or 'only that of the tests'} |"
+        begin = f"| {risk.what} (`{risk.name}`) | "
+        full, small = (
+            [_result(one, size) for _, one in played.of(size, risk.name)] for size in ("full", "small")
         )
+        before = [
+            line.split(" | ", 2)[2].removesuffix(" |") for line in page.splitlines() if line.startswith(begin)
+        ]
+        known = [text for text in before if not text.endswith(("(small)", _NOTHING))]
+        tests = ", ".join(f"`{path}`" for path in risk.tests)
+        lines.append(f"{begin}{tests} | {'; '.join(full or known or small) or _NOTHING} |")
     return "\n".join(lines)
 
 

@@ -102,9 +102,17 @@ def test_a_run_takes_down_what_it_has_played_and_continues(
     printed = capsys.readouterr().out
     assert "heap on all" in printed
     assert printed.count("was not played") == len(RISKS) - 2
-    text = table(Played(tmp_path))
+    text = table(Played(tmp_path), "")
     assert "commits on sqlite (small)" in text
     assert text.count("only that of the tests") == len(RISKS) - 2
+    assert table(Played(tmp_path), text) == text
+    # What was played elsewhere stays on the page, until more is played here.
+    kept = table(
+        Played(tmp_path), text.replace("commits on sqlite (small)", "all of it").replace("heap on all", "x")
+    )
+    assert ("all of it |" in kept, "heap on all (small) |" in kept) == (True, True)
+    Played(tmp_path).add("full", "commits", "sqlite", {"said": "as much", "failures": []})
+    assert "as much |" in table(Played(tmp_path), kept)
 
 
 def test_every_row_is_played_and_has_its_tests() -> None:

@@ -133,6 +133,7 @@ def test_R1_R2_killed_at_every_point_and_started_again(share: int, undisturbed: 
             assert facts(session) == undisturbed.facts, undisturbed.passed[number]
 
 
+@pytest.mark.long_run
 @pytest.mark.parametrize("seed", range(40 if THOROUGH else 1))
 @pytest.mark.medium
 def test_R1_R2_ended_again_and_again_at_random_points(

@@ -106,7 +106,7 @@ def compare_on_a_random_topic(session: Session, broker: AnyBroker, seed: int) ->
         topic.close()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long_run) for n in (1, 2))])
 def test_W4_tasks_give_the_rows_of_sparks_connector(session: Session, broker: AnyBroker, seed: int) -> None:
     compare_on_a_random_topic(session, broker, seed)
 

@@ -87,7 +87,7 @@ def opened(tmp_path: Path, runner: str, request: pytest.FixtureRequest) -> Calla
     return lambda env: on(Project.load(root, env))
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_R4_a_branch_s_views_are_computed_from_production_s_log_and_production_does_not_notice(
     opened: Callable[[str], Session],
 ) -> None:

@@ -29,7 +29,7 @@ def clock(text: str) -> datetime:
     return datetime.fromisoformat(f"2026-01-01T{text}:00")
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_W14_current_watermark_is_the_one_that_the_row_was_compared_with(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(f"{TABLE}{ROWS};{MORE}")

@@ -77,6 +77,7 @@ def _takes(cpu: float, seconds: float) -> None:
             pass
 
 
+@pytest.mark.long_run
 @pytest.mark.medium
 def test_a_history_is_ended_by_the_cpu_that_it_takes_however_busy_the_machine_is() -> None:
     ends = []

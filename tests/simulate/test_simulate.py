@@ -27,7 +27,7 @@ from tests.simulate.world.store import Handler, Store
 #: Scripts of seeds that once failed.
 KEPT = sorted((Path(__file__).parent / "kept").rglob("*.txt"))
 #: Seeds in CI. A class is one process's, and four of them share the seeds.
-SEEDS = int(os.environ.get("TIDEGATE_SIMULATE_SEEDS", "200"))
+SEEDS = int(os.environ.get("TIDEGATE_SIMULATE_SEEDS", "60"))
 PORTIONS = 4
 
 

@@ -147,6 +147,7 @@ def test_R2_an_iceberg_sink_has_its_position_in_the_commit_of_the_rows(
     assert newest["added-records"] == "2"
 
 
+@pytest.mark.long_run
 def test_R2_an_iceberg_sink_does_not_publish_over_the_commit_of_another_run(
     session: Session, workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

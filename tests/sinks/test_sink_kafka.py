@@ -144,8 +144,8 @@ EQUAL = (
 @pytest.mark.parametrize(
     ("rows", "upstream"),
     [
-        pytest.param(2, "FROM t", id="after two rows of a log"),
-        pytest.param(1, EQUAL, id="after one of two equal rows"),
+        pytest.param(2, "FROM t", id="after two rows of a log", marks=pytest.mark.long_run),
+        pytest.param(1, EQUAL, id="after one of two equal rows", marks=pytest.mark.long_run),
         pytest.param(None, EQUAL, id="after the last message, before the position"),
     ],
 )
@@ -224,6 +224,7 @@ def test_a_broker_that_is_down_is_a_clear_error_and_nothing_is_lost(
     assert totals(messages(kafka, topic)) == [("10:00", "k1", 1)]
 
 
+@pytest.mark.long_run
 def test_a_broker_that_only_javas_client_has_access_to_is_asked_by_it(
     session: Session, kafka: Broker
 ) -> None:

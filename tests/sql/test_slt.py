@@ -37,7 +37,7 @@ ON_SPARK = {
     *("A1_adds_up", "C7_exact", "D1_derivation", "D2_joins", "D2_time_zones", "types"),
     *("sinks", "rfc_watermark_filter"),
 }
-LONG = {"D1_derivation", "D2_joins", "sinks"}
+LONG = {"D1_derivation", "D2_joins", "D2_time_zones", "sinks"}
 
 Play = Callable[..., FileReport]
 

@@ -145,7 +145,7 @@ def since(value: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "cuts"), [(1, 1), (2, 2)])
+@pytest.mark.parametrize(("seed", "cuts"), [pytest.param(1, 1, marks=pytest.mark.long_run), (2, 2)])
 def test_T1_T2_T4_a_table_equals_the_oracle(workbench: Workbench, seed: int, cuts: int) -> None:
     """200 cases each, `cuts` batches to a round. Where a batch ends changes no decision, and no row of a view. The
     second time the watermark is reset between rounds (W9)."""
@@ -207,7 +207,7 @@ def statements(seed: int, number: int) -> Iterator[tuple]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.long_run)])
 def test_T1_T2_statements_equal_the_oracle(workbench: Workbench, seed: int) -> None:
     """UPDATE and DELETE see what SELECT shows; each row is judged at its own turn, in order of event time."""
     session = workbench.session()

@@ -320,6 +320,7 @@ def ticks(text: str) -> int:
     return int((datetime.fromisoformat(text) - datetime(1970, 1, 1)).total_seconds()) * 1_000_000
 
 
+@pytest.mark.long_run
 @pytest.mark.runner("spark")
 def test_T4_rows_that_are_replaced_are_written_anew_when_they_are_many(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch

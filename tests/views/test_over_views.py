@@ -96,7 +96,7 @@ def test_C5_the_fraud_example_of_the_rfc(workbench: Workbench) -> None:
     assert audit_view(session, "alerts").ok
 
 
-@pytest.mark.parametrize("emit", ["EMIT ON WINDOW CLOSE", ""])
+@pytest.mark.parametrize("emit", ["EMIT ON WINDOW CLOSE", pytest.param("", marks=pytest.mark.long_run)])
 def test_C5_live_rows_equal_the_oracle_after_every_run(workbench: Workbench, emit: str) -> None:
     random, session = Random(7), workbench.session()
     session.execute(A + EVERYTHING.format(emit=emit))

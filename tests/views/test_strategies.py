@@ -161,6 +161,7 @@ def test_W4_R1_no_cut_and_no_restart_changes_what_becomes_of_a_row(
     cuts_and_a_restart(new_workbench, strategy, options, expected)
 
 
+@pytest.mark.long_run
 @pytest.mark.runner("spark")
 def test_W4_R1_the_same_on_spark(new_workbench: Callable[[], Workbench]) -> None:
     cuts_and_a_restart(new_workbench, MIXED, "", lambda rows: by_rule(rows, mixed))

@@ -124,7 +124,7 @@ def carried_before(partial: Partial, part: str) -> str:
 
 
 @pytest.mark.runner("inprocess")
-@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("earlier", [pytest.param(False, marks=pytest.mark.long_run), True])
 def test_C7_running_sums_are_exact_however_they_are_cut(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch, earlier: bool
 ) -> None:

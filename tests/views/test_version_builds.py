@@ -105,7 +105,7 @@ def after_each_slice(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], obje
     monkeypatch.setattr(VersionBuild, "advance", advance)
 
 
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_E5_a_version_without_a_clock_is_swapped_in_beside_a_busy_source(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +118,7 @@ def test_E5_a_version_without_a_clock_is_swapped_in_beside_a_busy_source(
     assert values(session, "v") == [10]
 
 
+@pytest.mark.long_run
 def test_E5_a_version_without_a_clock_gives_way_to_who_has_read_more(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

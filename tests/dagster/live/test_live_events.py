@@ -129,6 +129,7 @@ def test_at_the_end_everything_that_waits_is_recorded(stream: Stream) -> None:
     assert stream.due(everything=True) == {}
 
 
+@pytest.mark.long_run
 @pytest.mark.medium
 def test_a_week_of_ticks_leaves_one_event_a_minute_and_nothing_in_memory(stream: Stream) -> None:
     recorded = 0

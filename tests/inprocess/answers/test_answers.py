@@ -344,7 +344,7 @@ def test_what_is_left_for_the_server_has_rows_in_the_place_of_what_is_answered()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(300, 330, 3))
+@pytest.mark.parametrize("first", range(300, 330, 6))
 def test_histories_get_the_answers_of_the_server(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.simulate.play import play
     from tests.simulate.scripts.script import script_of

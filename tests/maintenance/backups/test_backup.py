@@ -125,6 +125,7 @@ def test_R2_a_catalog_that_was_copied_later_than_its_tables_is_found(
     assert all(what[0].endswith(".metadata.json is missing") for what in wrong.values())
 
 
+@pytest.mark.long_run
 def test_R2_a_catalog_that_was_copied_earlier_than_its_tables_or_not_at_all_is_found(
     project: Project, session: Session, tmp_path: Path
 ) -> None:

@@ -278,6 +278,7 @@ def test_X2_what_a_commit_and_a_table_say_of_columns_has_a_limit() -> None:
     assert len(to_text(to_take_in(source, texts, {}, 7))) < 220_000
 
 
+@pytest.mark.long_run
 def test_X2_what_is_told_of_files_is_told_once_and_has_a_limit() -> None:
     telling = Telling()
     one = telling.of(["Foo", "foo", "x", "x", "y"], lambda _: "int")

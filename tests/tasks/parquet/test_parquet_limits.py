@@ -61,6 +61,7 @@ def test_X2_rows_beyond_a_limit_are_rejected_alone_and_only_their_size_is_kept(t
     assert reasons(path, STANDARD, TEXT, items) == [(None, None)] * 4
 
 
+@pytest.mark.long_run
 @pytest.mark.medium
 def test_X2_a_value_that_many_rows_share_is_written_out_for_few_at_a_time(tmp_path: Path) -> None:
     """A dictionary has it once, also inside of lists; of what builds on the value before, few rows are decoded."""
@@ -198,6 +199,7 @@ def test_X2_rows_that_kill_their_reader_are_put_aside_and_all_others_are_read(tm
     ]
 
 
+@pytest.mark.long_run
 @pytest.mark.medium
 def test_X2_a_row_of_parquet_that_its_decoder_waits_over_is_put_aside_unless_the_file_system_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -349,6 +351,7 @@ def test_W5_X2_what_was_taken_in_is_null_where_a_limit_or_damage_keeps_it_from_b
     assert both(path, STANDARD, MORE._replace(name="also")) == (numbers, numbers)
 
 
+@pytest.mark.long_run
 @pytest.mark.medium
 def test_X2_no_row_is_rejected_for_what_was_taken_in_and_ends_the_process(tmp_path: Path) -> None:
     path, texts = tmp_path / "x", ["a", "KILL", "c"]

@@ -159,6 +159,7 @@ def test_E5_what_stands_over_a_promoted_view_is_taken_if_the_branch_vouches_for_
     assert all(audit_view(production, view).ok for view in SOME)
 
 
+@pytest.mark.long_run
 def test_E5_over_a_view_that_production_has_itself(opened: Callable[..., Session]) -> None:
     """The branch has computed `v` itself, since production had another one then; and read it later."""
     dev = opened("dev", ALL)
@@ -217,6 +218,7 @@ def refused(production: Session, dev: Session, view: str = "four") -> str:
     return raised.value.message.partition("can't be promoted: ")[2]
 
 
+@pytest.mark.long_run
 def test_E5_of_a_view_below_that_has_other_rows_nothing_is_taken(opened: Callable[..., Session]) -> None:
     earlier = ALL.replace("sum(n) AS x", "sum(n + 1) AS x")
     opened("dev", earlier).run()
@@ -257,6 +259,7 @@ def test_W9_E5_over_a_view_whose_watermark_was_reset_nothing_is_taken(opened: Ca
     assert refused(opened("local", ALL), dev) == said
 
 
+@pytest.mark.long_run
 def test_R5_E5_over_a_view_that_keeps_an_earlier_past_nothing_is_taken(
     opened: Callable[..., Session],
 ) -> None:

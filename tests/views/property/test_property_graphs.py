@@ -19,7 +19,7 @@ COUNT = {IN_PROCESS: 10, SPARK: 1}
 
 
 @pytest.mark.slow
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="spark")
 def test_property_C2_D2_D3_what_graphs_of_views_emit_is_the_final_truth(
     new_workbench: Callable[[], Workbench], runner: str
 ) -> None:

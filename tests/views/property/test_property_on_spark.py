@@ -158,7 +158,7 @@ def ticks(value: datetime | None) -> int | None:
 
 
 @pytest.mark.slow
-@pytest.mark.runner("inprocess", "spark")
+@pytest.mark.runner("inprocess", "spark", long_run="inprocess")
 def test_property_spark_equals_the_oracle(new_workbench: Callable[[], Workbench], runner: str) -> None:
     # (Without a JVM the simulator's histories have random cuts, too.)
     usual, thorough = (1, 4) if runner == SPARK else (8, 24)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
 
 
+@pytest.mark.long_run
 @pytest.mark.spark
 def test_C7_all_ways_of_slices_agree_whatever_names_and_values_are(spark: SparkSession) -> None:
     first = int(os.environ.get("TIDEGATE_SEED", "0"))
