@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import gc, weakref
 from tidegate.session.collector import set_aside
@@ -36,9 +38,46 @@ del long_lived
 assert one() is None
 """
 
+LET_GO = """
+import gc
+from types import SimpleNamespace
+from py4j.java_collections import JavaIterator
+from py4j.java_gateway import JavaObject
+from tidegate.session.collector import set_aside
 
-def test_what_lives_long_is_set_aside_and_later_cycles_are_collected() -> None:
+gone, asked = [], []
+client = SimpleNamespace(
+    address="here",
+    port="1",
+    converters=[],
+    gateway_property=SimpleNamespace(auto_field=False, enable_memory_management=True, pool=None),
+    garbage_collect_object=gone.append,
+    send_command=lambda text: asked.append(text.splitlines()[2]) or "yv",
+)
+gc.disable()
+before = JavaObject("o1", client)
+before.close()
+del before
+assert gone == [], "of Py4J's own objects none goes without the collector"
+set_aside()
+assert gone == ["o1"]
+after, rows = JavaObject("o2", client), JavaIterator("o3", client)
+after.close()
+assert next(rows) is None and list(asked) == ["close", "close", "next"]
+try:
+    after.__nothing__
+except AttributeError:
+    pass
+else:
+    raise AssertionError("what Python asks every object for is asked of the JVM")
+del after, rows
+assert gone == ["o1", "o2", "o3"]
+"""
+
+
+@pytest.mark.parametrize("script", [SCRIPT, LET_GO], ids=["set aside", "the JVM's objects"])
+def test_what_lives_long_is_set_aside_and_what_nobody_has_goes(script: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr

@@ -60,7 +60,7 @@ class LiveGroup:
     their rows by INSERT, from whoever has their lease then; the group only reads them.
     `stopping`: asked between two commits; a tick ends early once it says True. `patience`: seconds to wait for leases:
     a worker whose supervisor was killed may still be finishing its commit. `interval`: as of `Listings`. `beside`: for
-    deliveries, which no tick waits for then.
+    deliveries and upkeep, which no tick waits for then.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class LiveGroup:
         interval: float = 0.0,
         beside: OpenBeside | None = None,
     ) -> None:
-        self.context, self.name = context, name
+        self.context, self.name, self.beside = context, name, beside
         clock = clock or context.runner.elapsed
         self._patience = patience
         self.ticks = 0

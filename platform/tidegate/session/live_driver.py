@@ -67,7 +67,7 @@ class Told(Protocol):
 @dataclass(frozen=True)
 class Pace:
     """How groups are driven. `interval`: seconds from a tick to the next; `over`: whether a group that has no backlog
-    has nothing more to do, and ends; `upkeep`: tables are kept small between ticks; `threads`: how many groups tick at
+    has nothing more to do, and ends; `upkeep`: tables are kept small; `threads`: how many groups tick at
     the same time; `patience`: seconds for which a group waits for leases, since the process before this one may still
     be finishing its commits; `warm`: called once, when the groups have ticked a few times each."""
 
@@ -98,6 +98,12 @@ class _Hosted:
     visits: deque[Visit] = field(default_factory=deque)
     visit: Visit | None = None
     works: bool = False
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether something is done beside its ticks, by its leases."""
+        delivers = self.group is not None and self.group.is_delivering
+        return delivers or (self.caretaker is not None and self.caretaker.is_under_way)
 
 
 class _Over(Exception):
@@ -144,6 +150,7 @@ class LiveDriver:
         self._open_to_more = True
         self._lost = False
         self._ticks, self._warm = 0, False
+        self._upkeep_turn = threading.Lock()
 
     def open(self, name: str, opening: Opening, interval: float | None = None, priority: int = 1) -> None:
         """Take in a group; one that is there already ends first. `interval`: its own one; `priority`: see `rota`."""
@@ -290,7 +297,7 @@ class LiveDriver:
             self._end(hosted, error)
         else:
             # Before the next work of the group can begin; what is lent is at work until it is given back.
-            hosted.works = hosted.group is not None and hosted.group.is_delivering
+            hosted.works = hosted.is_beside
             if not (hosted.works or (isinstance(came, Postponed) and came.until == math.inf)):
                 self._told.rests(hosted.name)
             self._hands.tell(came)
@@ -303,7 +310,7 @@ class LiveDriver:
 
         if (group := hosted.group) is None:
             return self._begun(hosted, notify)
-        while hosted.visits and not group.is_delivering and not hosted.stop.is_set():
+        while hosted.visits and not hosted.is_beside and not hosted.stop.is_set():
             # Before it is lent: the run may be over at once.
             hosted.visit = hosted.visits.popleft()
             if hosted.visit.arrives(hosted.name, group):
@@ -314,13 +321,13 @@ class LiveDriver:
             if not stopped():
                 backlog = group.tick(notify, waited, lends=bool(hosted.visits))
             if not stopped() and hosted.caretaker is not None:
-                hosted.caretaker.between_ticks(notify)
+                hosted.caretaker.between_ticks(notify, begins=not hosted.visits)
             over = stopped() or (not backlog and self._pace.over(group))
         if over:
             raise _Over("asked to" if stopped() else "nothing waits any more")
         now = self._hands.now()
         if hosted.visits and not backlog:
-            # It is lent as soon as no sink delivers any more.
+            # It is lent as soon as nothing is done beside its ticks any more.
             return Postponed(hosted.name, now + _LEASES_EVERY, now)
         return Ticked(hosted.name, backlog, now)
 
@@ -346,7 +353,15 @@ class LiveDriver:
         hosted.group = group
         if self._pace.upkeep:
             clock = group.context.runner.elapsed
-            hosted.caretaker = LiveUpkeep(group.context, group.name, group.written, clock=clock)
+            caretaker = hosted.caretaker = LiveUpkeep(
+                group.context,
+                group.name,
+                group.written,
+                clock=clock,
+                beside=group.beside,
+                turn=self._upkeep_turn,
+            )
+            hosted.opened.callback(caretaker.close)
         with group.context.runner.working(hosted.name):
             group.prepare(notify)
         return Ticked(hosted.name, True, self._hands.now())

@@ -30,7 +30,7 @@ GUARDS = (
         "R2",
         "A group is not lent to a run while one of its sinks delivers beside its ticks.",
         "session/live_driver.py",
-        "while hosted.visits and not group.is_delivering and not hosted.stop.is_set():",
+        "while hosted.visits and not hosted.is_beside and not hosted.stop.is_set():",
         "while hosted.visits and not hosted.stop.is_set():",
         ("tests/session/test_deliveries_beside.py",),
     ),
