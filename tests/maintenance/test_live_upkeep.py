@@ -223,3 +223,26 @@ def test_R2_a_run_is_lent_a_group_only_when_its_upkeep_is_over(
     assert driver.run()
     assert (seen, bench.beside.opened) == (["waits"] * 8 + ["came"], 1)
     assert len(heard.of("clicks", events.UpkeepFinished)) == 1
+
+
+def test_R2_a_group_that_ends_in_its_driver_stops_its_upkeep(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(workbench)
+    bench.upkeep._looked_at = -1.0
+    monkeypatch.setattr(live_driver, "LiveUpkeep", lambda *_, **__: bench.upkeep)
+    with bench.group:
+        bench.ticks(4)
+
+    class Hands(OneByOne):
+        def hear(self, seconds: float | None) -> object | None:
+            message = super().hear(seconds)
+            if bench.upkeep.is_under_way:
+                threading.Timer(0.2, bench.beside.may.set).start()
+                driver.close()
+            return message
+
+    driver = LiveDriver(Hands(), Heard(), Pace(threads=1))
+    driver.open("clicks", lambda stopping: nullcontext(bench.group))
+    assert driver.run()
+    assert (bench.beside.opened, bench.upkeep.is_under_way) == (1, False)
