@@ -37,7 +37,7 @@ PROJECTS: dict[str, tuple[str, str]] = {
         "Install Java 17, and set JAVA_HOME to it. `tidegate doctor` checks it.",
     ),
     "TG609": (
-        "A file in `jobs/` names an object that the project does not have, or a name is used twice.",
+        "A file in `jobs/` names an object that the project does not have, or a name is used twice. The same is true of `intervals:` or `priorities:` of a live run that name two members of one group, and of two live runs that select members of the same group. `tidegate live` and `tidegate reload` check the live runs, too.",
         "Correct the name; the hint shows a similar one.",
     ),
     "TG610": (

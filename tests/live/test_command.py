@@ -120,6 +120,38 @@ def test_a_group_has_the_interval_of_its_name_and_the_others_that_of_all(
     assert live(project, "--no-http", "--interval=a=soon").exit_code == 2
 
 
+def test_what_jobs_say_holds_for_groups_unless_an_option_says_something_else(
+    project: Path, commands: list[list[str]]
+) -> None:
+    (project / "jobs").mkdir()
+    declared = project / "jobs" / "live.yaml"
+    settings = "interval: 5 s, intervals: {b: 1 minute}, isolate: [b_minutes]"
+    declared.write_text(f"live: [{{name: all, enabled: true, {settings}}}]")
+
+    def intervals(*options: str) -> dict[str, float]:
+        done = live(project, "--once-idle", "--no-http", "--json", *options)
+        assert done.exit_code == 0, done.output
+        told = [json.loads(line) for line in done.stdout.splitlines()]
+        return {one["group"]: one["seconds"] for one in told if one["event"] == "tick_finished"}
+
+    assert intervals() == {"a": 5.0, "b": 60.0}
+    assert sorted(command[command.index("live") + 1] for command in commands) == ["--worker=*", "--worker=b"]
+    assert intervals("--interval=2s") == {"a": 2.0, "b": 60.0}
+    declared.write_text("live:\n- name: all\n  isolate: [b_minute]\n")
+    wrong = live(project, "--no-http")
+    assert (wrong.exit_code, "error TG609" in wrong.output, "jobs/live.yaml:3" in wrong.output) == (
+        2,
+        True,
+        True,
+    )
+    # What is passed over is named, unless whoever starts it, as Dagster does, says everything by options.
+    declared.write_text(f"live: [{{name: all, {settings}}}]")
+    silent = live(project, "--once-idle", "--no-http")
+    words = 'the live run "all" in jobs/ is not enabled, so that these of its settings do not hold here: '
+    assert words in " ".join(silent.output.split())
+    assert "not enabled" not in live(project, "--once-idle", "--no-http", "--interval=3s").output
+
+
 def test_one_view_brings_its_source_and_no_other_group(project: Path, commands: list[list[str]]) -> None:
     log = project / "logs" / "live.jsonl"
     done = live(project, "b_minutes", "--once-idle", "--no-http", "--log-file", str(log))

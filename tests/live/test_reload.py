@@ -231,3 +231,37 @@ def test_definitions_are_those_of_the_files_as_they_were_read(project: Path) -> 
     assert (again.likeness != before.likeness, again.groups) == (True, before.groups)
     slower = read_definitions(loaded, LiveRequest(None, None, None, (), ("b=1m",)))
     assert slower.changed_since(again) == {"b"}
+
+
+def test_E7_settings_of_jobs_hold_after_a_reload_and_changed_ones_are_taken_up(live: Live) -> None:
+    def seconds() -> dict[str, float]:
+        return {one["group"]: one["seconds"] for one in live.events("tick_finished")}
+
+    def say(text: str) -> None:
+        (live.root / "jobs" / "live.yaml").write_text(f"live: [{{name: all, enabled: true, {text}}}]")
+
+    def meanwhile() -> None:
+        assert seconds() == {"a": 50.0, "b": 40.0}
+        live.file.write_text(PROJECT.replace("'1 minute'", "'2 minutes'", 1))
+        assert json.loads(live.reload().output)["processes"][0]["began"] == ["a"]
+        live.until(lambda: len(live.events("tick_finished")) == 3)
+        assert seconds() == {"a": 50.0, "b": 40.0}
+        say("intervals: {a_out: 30 s, b: 20 s}, isolate: [a_minutes]")
+        assert json.loads(live.reload().output)["processes"][0]["began"] == ["a"]
+        live.until(lambda: len(live.events("tick_finished")) == 4)
+        assert seconds() == {"a": 30.0, "b": 40.0}
+        say("isolate: [a_minute]")
+        wrong = live.reload()
+        assert (wrong.exit_code, json.loads(wrong.output)["error"]["code"]) == (2, "TG609")
+        os.kill(os.getpid(), signal.SIGHUP)
+        live.until(lambda: live.events("definitions_refused"))
+        (told,) = live.events("definitions_refused")
+        assert (told["error"]["code"], told["error"]["location"]["file"]) == ("TG609", "jobs/live.yaml")
+        say("interval: 50 s")
+        assert json.loads(live.reload().output)["processes"][0]["began"] == ["a"]
+        live.until(lambda: len(live.events("tick_finished")) == 5)
+        assert seconds() == {"a": 50.0, "b": 40.0}
+
+    (live.root / "jobs").mkdir()
+    say("interval: 50 s")
+    live.runs(meanwhile, "--interval=b=40s")

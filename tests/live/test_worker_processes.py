@@ -266,6 +266,18 @@ def test_processes_that_have_ended_hold_nothing_open() -> None:
     assert threads <= before[1]
 
 
+def test_a_group_that_comes_back_to_the_common_process_leaves_none_of_its_own() -> None:
+    workers = Workers(lambda name, hear: WorkerProcess([sys.executable, str(WORKER), "work"], hear), print)
+    workers.spawn(B, True, lambda message: None)
+    own = workers.pids()["b"]
+    workers.spawn(B, False, lambda message: None)
+    assert set(workers.pids()) == {"*"}
+    assert workers.pids()["*"] != own
+    (left,) = workers._retired
+    assert left.over.wait(20)
+    assert workers.close(20, lambda: False)
+
+
 def test_workers_that_are_over_are_forgotten() -> None:
     real = Real("poison", A, B)
     real.until(lambda: real.started.count("a") >= 6)

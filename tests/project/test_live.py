@@ -52,6 +52,22 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
         ("live:\n- {name: x, port: 70000}", "TG605", 2, "port"),
         ("live:\n- {name: x, started_by: cron}", "TG605", 2, "started_by"),
         ("live:\n- {name: x, select: [a_row]}", "TG609", 2, 'no asset "a_row"'),
+        ("live:\n- name: x\n  isolate: [b, a_row]", "TG609", 3, 'no asset "a_row"'),
+        ("live:\n- name: x\n  intervals: {a_row: 1 s}", "TG609", 3, 'no asset "a_row"'),
+        ("live:\n- name: x\n  priorities: {a_row: 1}", "TG609", 3, 'no asset "a_row"'),
+        ("live:\n- name: x\n  select: [a]\n  isolate: [b]", "TG609", 4, '"b" is not among what the live run'),
+        (
+            "live:\n- name: x\n  intervals:\n    a: 1 s\n    a_more: 2 s",
+            "TG609",
+            5,
+            'intervals: the group "a" has two values, by the names "a" and "a_more"',
+        ),
+        (
+            "live:\n- name: x\n  priorities: {b: 1, a_rows: 2,\n    a: 2}",
+            "TG609",
+            4,
+            'priorities: the group "a" has two values, by the names "a_rows" and "a"',
+        ),
         (
             "live:\n- {name: x, select: [a]}\n- {name: x, select: [b]}",
             "TG609",

@@ -175,6 +175,8 @@ class Workers:
             host = self._own[group.name] = self._host(group.name)
             host.take(group, pace, hear)
             return _GroupWorker(host, group.name)
+        # It may have had its own until now.
+        self.release(group.name)
         if self._shared is None or not self._shared.take(group, pace, hear):
             self._shared = self._host(None)
             self._shared.take(group, pace, hear)

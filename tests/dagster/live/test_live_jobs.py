@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ import dagster as dg
 import pytest
 
 from tests.dagster.projects import JOINED, write_project
+from tidegate.cli.commands.runs.live_definitions import LiveRequest, read_definitions
 from tidegate.dagster import load_definitions
 from tidegate.dagster.live import jobs as live_module
 from tidegate.dagster.live.jobs import LIVE_TAG, build_live_jobs, live_arguments
 from tidegate.dagster.live.process import LiveProcess
 from tidegate.dagster.resource import TidegateResource
+from tidegate.live.groups import GroupPace
 from tidegate.project import Project
 from tidegate.project.jobs.live import LiveRun
 
@@ -283,3 +286,29 @@ def test_upkeep_is_a_job_with_a_schedule_if_maintenance_says_so(root: Path) -> N
     [schedule] = [s for s in defs.schedules if s.name == "tidegate_upkeep"]
     assert (schedule.job_name, schedule.cron_schedule) == ("tidegate_upkeep", "30 3 * * *")
     assert schedule.default_status == dg.DefaultScheduleStatus.STOPPED
+
+
+def test_the_options_of_a_run_say_the_same_as_jobs_say_without_them(root: Path) -> None:
+    settings = (
+        "interval: 5 s, intervals: {orders_hourly: 1 minute}, priorities: {orders: 7}, isolate: [orders]"
+    )
+    declared = root / "jobs" / "jobs.yaml"
+    declared.write_text(f"live:\n- {{name: all, enabled: true, {settings}}}")
+    project = Project.load(root)
+    arguments = live_arguments(project.jobs().live[0], [], str(root), "local")
+
+    def options(name: str) -> list[str]:
+        return [value for option, value in pairwise(arguments) if option == name]
+
+    passed = [options(name) for name in ("--isolate", "--interval", "--priority")]
+    by_jobs = read_definitions(project, LiveRequest(None, None, None, (), ()))
+    both = read_definitions(project, LiveRequest(None, None, None, *passed))
+    # One that is not enabled can be launched by hand: its options are all that there is.
+    declared.write_text(declared.read_text().replace("enabled: true", "enabled: false"))
+    by_options = read_definitions(project, LiveRequest(None, None, None, *passed))
+    found = [
+        ({group.name: one.pace_of(group) for group in one.groups}, one.alone)
+        for one in (by_jobs, both, by_options)
+    ]
+    assert found[0] == ({"orders": GroupPace(60.0, 7), "notes": GroupPace(5.0, 1)}, {"orders"})
+    assert found[1:] == found[:1] * 2

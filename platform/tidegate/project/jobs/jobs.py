@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -244,6 +244,18 @@ def load_jobs(root: Path, problems: Problems = FAIL_FAST, environ: Mapping[str, 
         tuple(files),
         tuple(c for _, content in files for c in content.cleanups),
     )
+
+
+def load_live(root: Path, environ: Mapping[str, str] | None = None) -> Jobs:
+    """Only the live runs of `jobs/*.yaml`, for `tidegate live`: it runs whatever the alerts and schedules beside them
+    need, such as variables. Raises TG603–TG606 with places."""
+    files = []
+    for path in sorted((root / "jobs").glob("*.yaml")):
+        if path.name not in (MAINTENANCE, AMENDMENTS):
+            file = read_yaml(path, f"jobs/{path.name}", environ, as_written=lambda at: at[:1] != ("live",))
+            live = {key: value for key, value in file.data.items() if key == "live"}
+            files.append((file, validate(JobsFile, replace(file, data=live))))
+    return Jobs(files=tuple(files))
 
 
 class _Taken:

@@ -39,7 +39,7 @@ _Interval = Annotated[
             "Time from the start of one tick to the start of the next; with NAME=, only for the group of this source, "
             "view or sink. While there is a backlog, the next tick starts at once. May be repeated."
         ),
-        show_default="2s",
+        show_default="that of jobs/, else 2s",
     ),
 ]
 _Priority = Annotated[
@@ -48,7 +48,7 @@ _Priority = Annotated[
         metavar="NAME=NUMBER",
         help=(
             "How much a second of waiting counts for the group of this source, view or sink, where the machine is too "
-            "small for all groups: from 1 (default) to 100. May be repeated."
+            "small for all groups: from 1 (default, unless jobs/ has another one) to 100. May be repeated."
         ),
         show_default=False,
     ),
@@ -116,7 +116,8 @@ _Isolate = Annotated[
     list[str] | None,
     typer.Option(
         "--isolate",
-        help="A source, view or sink whose group gets a process of its own, with a Spark of its own. May be repeated.",
+        help="A source, view or sink whose group gets a process of its own, with a Spark of its own, beside those that "
+        "jobs/ isolates. May be repeated.",
         show_default=False,
     ),
 ]
@@ -169,6 +170,9 @@ def live(
     closes windows and delivers them. One process with one Spark does this for all groups of connected objects; it is
     restarted when it dies.
 
+    The interval, intervals, priorities and isolate of a live run in jobs/*.yaml that is enabled hold for the groups
+    that it selects. An option wins: for the group that it names, or, without a name, over the general interval.
+
     Ctrl-C or SIGTERM stops it when the commits in progress are done; a second one stops it at once. If it is killed
     at any point, the next run continues from there, and no row is lost or duplicated.
 
@@ -186,6 +190,8 @@ def live(
     if not definitions.groups:
         call.console.note("nothing to run: the project has no source, view or sink")
         return 0
+    for warning in definitions.warnings(asked):
+        call.console.note(warning)
     # Java is looked for once here, and not in every worker again and again.
     call.require_java()
     command = _worker_command(project, max_rows_per_batch, once_idle, no_upkeep)

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,10 @@ from tidegate.cli.selection import chosen
 from tidegate.errors import TidegateError
 from tidegate.evolve.beside_live import require_in_place
 from tidegate.live.groups import Group, GroupPace, find_groups
+from tidegate.project.jobs.jobs import Jobs, load_live
 from tidegate.project.jobs.live import MOST_PRIORITY
+from tidegate.project.jobs.live_selection import check_live
+from tidegate.project.jobs.live_settings import live_settings
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.warm.likeness import likeness_of
 
@@ -58,7 +61,8 @@ class LiveRequest:
 class LiveDefinitions:
     """What live mode runs. `project`: with the texts as they were read; `alone`: groups that get processes of their
     own; `usual`, `paces`: the interval of all groups, and those of single ones; `priorities`: those of single ones.
-    `likeness`: a digest of all files that the definitions depend on."""
+    `likeness`: a digest of all files that the definitions depend on. `unused`: by the name of a live run of `jobs/`
+    that is not enabled, its settings."""
 
     project: Project
     catalog: Catalog
@@ -68,6 +72,7 @@ class LiveDefinitions:
     paces: Mapping[str, float]
     priorities: Mapping[str, int]
     likeness: bytes
+    unused: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def members(self) -> list[str]:
@@ -78,6 +83,16 @@ class LiveDefinitions:
         """How often a group ticks, and before which others."""
         return GroupPace(self.paces.get(group.name, self.usual), self.priorities.get(group.name, 1))
 
+    def warnings(self, asked: LiveRequest) -> list[str]:
+        """Of live runs that do not count. Who gives options, as Dagster does, has said what is to hold."""
+        if asked.interval or asked.priority or asked.isolate:
+            return []
+        return [
+            f'warning: the live run "{name}" in jobs/ is not enabled, so that these of its settings do not hold here: '
+            f"{', '.join(settings)}; set enabled: true, or give options"
+            for name, settings in self.unused.items()
+        ]
+
     def document(self, changed: Sequence[str] = ()) -> dict[str, Any]:
         """For a worker process (`live_worker.py`). `changed`: groups that begin again, because they were of others."""
         return {
@@ -87,10 +102,12 @@ class LiveDefinitions:
         }
 
     def changed_since(self, before: LiveDefinitions) -> frozenset[str]:
-        """Names of groups that are there as before, and whose definitions, intervals or priorities are others."""
+        """Names of groups that are there as before, and whose definitions, intervals or priorities are others, or which
+        get a process of their own, or no longer."""
         found = set()
         for group in self.groups:
             same = self.pace_of(group) == before.pace_of(group)
+            same &= (group.name in self.alone) == (group.name in before.alone)
             if not same or any(self._object(name) != before._object(name) for name in group.members):
                 found.add(group.name)
         return frozenset(found)
@@ -102,8 +119,9 @@ class LiveDefinitions:
 
 
 def read_definitions(project: Project, asked: LiveRequest) -> LiveDefinitions:
-    """The definitions as the files say them now, all of one moment. Raises the errors of the project's SQL, TG201 for a
-    name that is not there, TG706, and TG709 for files that change all the time."""
+    """The definitions as the files say them now, all of one moment, and how they are to be run: as `jobs/` says, unless
+    something else is asked for. Raises the errors of the project's SQL and of `live_runs`, TG201 for a name that is not
+    there, TG706, and TG709 for files that change all the time."""
     environ = dict(os.environ)
     for _ in range(_TRIES):
         before = likeness_of(project.root, project.env_name, environ).definitions
@@ -122,13 +140,32 @@ def read_definitions(project: Project, asked: LiveRequest) -> LiveDefinitions:
     alone = {_group_of(catalog, groups, name, f"--isolate {name}") for name in asked.isolate}
     group_of = partial(_group_of, catalog, groups)
     paces = _values("--interval", asked.interval, seconds, group_of)
-    usual = paces.pop(None, 2.0)
+    usual = paces.pop(None, None)
     priorities = _values("--priority", asked.priority, _priority, group_of)
     if None in priorities:
         raise typer.BadParameter("--priority: write NAME=NUMBER, for example orders=10")
+    said = live_settings(live_runs(read, catalog), catalog, {group.name for group in groups})
     return LiveDefinitions(
-        read, catalog, groups, frozenset(alone), usual, _named(paces), _named(priorities), before
+        read,
+        catalog,
+        groups,
+        said.isolated | alone,
+        2.0 if usual is None else usual,
+        {**(said.usual if usual is None else {}), **said.intervals, **_named(paces)},
+        {**said.priorities, **_named(priorities)},
+        before,
+        said.unused,
     )
+
+
+def live_runs(project: Project, catalog: Catalog) -> Jobs:
+    """The live runs of `jobs/` that are of this environment: none of one that reads the sources of another (`reads:`),
+    as in Dagster. Raises TG603–TG606 and TG609, with file and line."""
+    if project.lender is not None:
+        return Jobs()
+    found = load_live(project.root, project.variables)
+    check_live(found, catalog)
+    return found
 
 
 def require_no_replacement(new: LiveDefinitions) -> None:

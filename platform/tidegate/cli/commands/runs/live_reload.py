@@ -86,7 +86,8 @@ class Current:
         """Go by the definitions as they are now: those of the start are old, since this process has stood by."""
         try:
             new = self._read()
-            if new.likeness == self.definitions.likeness:
+            # The second is of `jobs/`, which is no part of the first.
+            if new.likeness == self.definitions.likeness and not new.changed_since(self.definitions):
                 return
             require_no_replacement(new)
         except Exception as error:

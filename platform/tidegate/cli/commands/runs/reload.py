@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.commands.runs.live_definitions import seconds
+from tidegate.cli.commands.runs.live_definitions import live_runs, seconds
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.errors import TidegateError, text_of
 
@@ -26,7 +26,8 @@ _Timeout = Annotated[
 @guarded
 def reload(call: Invocation, timeout: _Timeout = "60s") -> int:  # type: ignore[assignment]  # parsed like what is given
     """Have live mode, which runs in this project folder on this machine, take up the definitions as the files in
-    assets/ are now. Only groups whose definitions are others begin again; all others do not notice.
+    assets/ are now, and the settings of live runs in jobs/. Only groups for which something is different begin again;
+    all others do not notice.
 
     The files are checked first. If they have an error, or a change that live mode does not make by itself (results that
     would be replaced, a change that is refused), everything stays as it was.
@@ -39,7 +40,7 @@ def reload(call: Invocation, timeout: _Timeout = "60s") -> int:  # type: ignore[
     from tidegate.store.writers import ask_to_reload, running
 
     project = call.project()
-    project.catalog()
+    live_runs(project, project.catalog())
     before = running(project.state_dir, project.env_name)
     if not before:
         raise TidegateError(
