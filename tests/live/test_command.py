@@ -144,12 +144,6 @@ def test_what_jobs_say_holds_for_groups_unless_an_option_says_something_else(
         True,
         True,
     )
-    # What is passed over is named, unless whoever starts it, as Dagster does, says everything by options.
-    declared.write_text(f"live: [{{name: all, {settings}}}]")
-    silent = live(project, "--once-idle", "--no-http")
-    words = 'the live run "all" in jobs/ is not enabled, so that these of its settings do not hold here: '
-    assert words in " ".join(silent.output.split())
-    assert "not enabled" not in live(project, "--once-idle", "--no-http", "--interval=3s").output
 
 
 def test_one_view_brings_its_source_and_no_other_group(project: Path, commands: list[list[str]]) -> None:

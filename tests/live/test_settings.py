@@ -52,7 +52,7 @@ def paces(found: LiveDefinitions) -> dict[str, tuple[float, int]]:
 def test_without_options_all_holds_that_jobs_say(project: Project) -> None:
     found = read(project)
     assert paces(found) == {"a": (10.0, 5), "b": (60.0, 1)}
-    assert (found.alone, found.unused) == ({"b"}, {})
+    assert found.alone == {"b"}
 
 
 def test_without_jobs_groups_tick_every_two_seconds(project: Project) -> None:
@@ -103,15 +103,13 @@ def test_a_group_that_no_live_run_selects_has_the_defaults(project: Project) -> 
     assert paces(read(project)) == {"a": (2.0, 1), "b": (7.0, 1)}
 
 
-def test_a_live_run_that_is_not_enabled_says_nothing_and_is_named(project: Project) -> None:
+def test_a_live_run_that_is_not_enabled_is_started_by_hand_and_says_the_same(project: Project) -> None:
+    say(project, BOTH)
+    enabled = read(project)
     say(project, BOTH.replace("enabled: true", "enabled: false"))
     found = read(project)
-    assert paces(found) == {"a": (2.0, 1), "b": (2.0, 1)}
-    assert found.alone == frozenset()
-    assert found.unused == {"both": ("interval", "intervals", "priorities", "isolate")}
-    # What is as it would be without it is not worth a word.
-    say(project, "live:\n- {name: both, interval: 2 s, port: 9464}")
-    assert read(project).unused == {}
+    assert (paces(found), found.alone) == (paces(enabled), enabled.alone)
+    assert found.alone == {"b"}
 
 
 def test_an_environment_that_reads_another_one_has_no_live_runs(tmp_path: Path, project: Project) -> None:

@@ -31,8 +31,8 @@ class LiveRun(StrictModel):
 
     enabled: bool = False
     """Whether Dagster keeps it running (or, started outside, observes it) as soon as it is deployed; otherwise it is
-    started by hand. `interval`, `intervals`, `priorities` and `isolate` of a live run that is enabled are also the
-    defaults of `tidegate live` (`live_settings.py`)."""
+    started by hand. `interval`, `intervals`, `priorities` and `isolate` of a live run are also the defaults of
+    `tidegate live` (`live_settings.py`)."""
 
     interval: Seconds = 2
     """From the start of a tick to the start of the next, which starts at once while more rows wait."""

@@ -6,50 +6,35 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tidegate.project.jobs.live import LiveRun, live_families
+from tidegate.project.jobs.live import live_families
 
 if TYPE_CHECKING:
     from tidegate.project.jobs.jobs import Jobs
     from tidegate.sql.catalog.catalog import Catalog
 
-#: What a live run says of groups; everything else that it says is of the process.
-_OF_GROUPS = ("interval", "intervals", "priorities", "isolate")
-
 
 @dataclass(frozen=True)
 class LiveSettings:
     """By the name of a group, the first member of its family. `usual`: the interval of the live run that selects it;
-    `intervals`, `priorities`: its own; `isolated`: groups that get worker processes of their own. `unused`: by the name
-    of a live run that is not enabled, which of its settings would be others than the defaults."""
+    `intervals`, `priorities`: its own; `isolated`: groups that get worker processes of their own."""
 
     usual: Mapping[str, float] = field(default_factory=dict)
     intervals: Mapping[str, float] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
     isolated: frozenset[str] = frozenset()
-    unused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def live_settings(jobs: Jobs, catalog: Catalog, groups: Collection[str]) -> LiveSettings:
-    """What enabled live runs say of these groups. At most one live run selects a group (`check_live`)."""
+    """What live runs say of these groups. At most one live run selects a group (`check_live`)."""
     usual: dict[str, float] = {}
     intervals: dict[str, float] = {}
     priorities: dict[str, int] = {}
     isolated: set[str] = set()
-    unused: dict[str, tuple[str, ...]] = {}
     for run in jobs.live:
         families = [family for family in live_families(catalog, run) if family[0] in groups]
         group_of = {name: family[0] for family in families for name in family}
-        if not run.enabled:
-            if group_of and (said := _said(run)):
-                unused[run.name] = said
-            continue
         usual |= dict.fromkeys(group_of.values(), run.interval)
         intervals |= {group_of[name]: value for name, value in run.intervals.items() if name in group_of}
         priorities |= {group_of[name]: value for name, value in run.priorities.items() if name in group_of}
         isolated |= {group_of[name] for name in run.isolate if name in group_of}
-    return LiveSettings(usual, intervals, priorities, frozenset(isolated), unused)
-
-
-def _said(run: LiveRun) -> tuple[str, ...]:
-    silent = LiveRun(name=run.name)
-    return tuple(key for key in _OF_GROUPS if getattr(run, key) != getattr(silent, key))
+    return LiveSettings(usual, intervals, priorities, frozenset(isolated))

@@ -170,8 +170,8 @@ def live(
     closes windows and delivers them. One process with one Spark does this for all groups of connected objects; it is
     restarted when it dies.
 
-    The interval, intervals, priorities and isolate of a live run in jobs/*.yaml that is enabled hold for the groups
-    that it selects. An option wins: for the group that it names, or, without a name, over the general interval.
+    The interval, intervals, priorities and isolate of a live run in jobs/*.yaml hold for the groups that it selects.
+    An option wins: for the group that it names, or, without a name, over the general interval.
 
     Ctrl-C or SIGTERM stops it when the commits in progress are done; a second one stops it at once. If it is killed
     at any point, the next run continues from there, and no row is lost or duplicated.
@@ -190,8 +190,6 @@ def live(
     if not definitions.groups:
         call.console.note("nothing to run: the project has no source, view or sink")
         return 0
-    for warning in definitions.warnings(asked):
-        call.console.note(warning)
     # Java is looked for once here, and not in every worker again and again.
     call.require_java()
     command = _worker_command(project, max_rows_per_batch, once_idle, no_upkeep)

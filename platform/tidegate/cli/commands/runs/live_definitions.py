@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -61,8 +61,7 @@ class LiveRequest:
 class LiveDefinitions:
     """What live mode runs. `project`: with the texts as they were read; `alone`: groups that get processes of their
     own; `usual`, `paces`: the interval of all groups, and those of single ones; `priorities`: those of single ones.
-    `likeness`: a digest of all files that the definitions depend on. `unused`: by the name of a live run of `jobs/`
-    that is not enabled, its settings."""
+    `likeness`: a digest of all files that the definitions depend on."""
 
     project: Project
     catalog: Catalog
@@ -72,7 +71,6 @@ class LiveDefinitions:
     paces: Mapping[str, float]
     priorities: Mapping[str, int]
     likeness: bytes
-    unused: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def members(self) -> list[str]:
@@ -82,16 +80,6 @@ class LiveDefinitions:
     def pace_of(self, group: Group) -> GroupPace:
         """How often a group ticks, and before which others."""
         return GroupPace(self.paces.get(group.name, self.usual), self.priorities.get(group.name, 1))
-
-    def warnings(self, asked: LiveRequest) -> list[str]:
-        """Of live runs that do not count. Who gives options, as Dagster does, has said what is to hold."""
-        if asked.interval or asked.priority or asked.isolate:
-            return []
-        return [
-            f'warning: the live run "{name}" in jobs/ is not enabled, so that these of its settings do not hold here: '
-            f"{', '.join(settings)}; set enabled: true, or give options"
-            for name, settings in self.unused.items()
-        ]
 
     def document(self, changed: Sequence[str] = ()) -> dict[str, Any]:
         """For a worker process (`live_worker.py`). `changed`: groups that begin again, because they were of others."""
@@ -154,7 +142,6 @@ def read_definitions(project: Project, asked: LiveRequest) -> LiveDefinitions:
         {**(said.usual if usual is None else {}), **said.intervals, **_named(paces)},
         {**said.priorities, **_named(priorities)},
         before,
-        said.unused,
     )
 
 
