@@ -7,7 +7,8 @@ import sys
 
 from tidegate.live.load import Load
 from tidegate.live.process import cpu_seconds
-from tidegate.plan.events import SinkDelivered, TickFinished
+from tidegate.live.workers import WorkTime
+from tidegate.plan.events import TickFinished
 from tidegate.store.writers import GroupLoad, LongWait
 
 
@@ -19,9 +20,11 @@ class Worked:
         self.loads: list[tuple[GroupLoad, ...]] = []
         self.waits: list[tuple[LongWait, ...]] = []
         self.spent: list[tuple[str, float]] = []
+        self.work = WorkTime(lambda: self.now)
         self.load = Load(
             intervals.__getitem__,
             lambda: {"*": 1, "own": 2},
+            self.work.taken,
             self._told,
             lambda group, seconds: self.spent.append((group, seconds)),
             lambda: self.now,
@@ -31,6 +34,18 @@ class Worked:
     def _told(self, loads: tuple[GroupLoad, ...], waits: tuple[LongWait, ...]) -> None:
         self.loads.append(loads)
         self.waits.append(waits)
+
+    def works(self, group: str, seconds: float, rows: int = 0) -> None:
+        """A tick, after which it rests."""
+        self.work.begins(group)
+        self.now += seconds
+        self.work.rests(group)
+        self.load(group, TickFinished(group, 1, rows, False, seconds, 0.0, bytes=100 * rows))
+
+    def at(self, now: float) -> None:
+        """Time passes until then."""
+        self.now = now
+        self.load.beat()
 
     def minute(self, seconds: float = 0.1, rows: int = 0, **waited: float) -> None:
         for _ in range(6):
@@ -44,7 +59,7 @@ def test_the_mean_of_minutes_is_told_when_it_has_changed() -> None:
     worked = Worked(a=2.0, b=10.0, c=2.0)
     worked.minute(a=3.0, b=9.0)
     worked.minute(a=3.0, b=9.0)
-    # (How busy they were is another mean than in the minute before.)
+    # (How often they ticked is another mean than in the minute before.)
     assert set(worked.waits) == {(LongWait("a", 3.0, 2.0),)}
     worked.minute(a=3.0, b=60.0, c=1.0)
     assert worked.waits[-1] == (LongWait("b", 24.0, 10.0), LongWait("a", 3.0, 2.0))
@@ -64,52 +79,63 @@ def test_one_long_wait_is_no_mean() -> None:
     assert worked.waits == [()]
 
 
-def test_the_cpu_time_of_a_worker_is_divided_by_the_time_of_ticks() -> None:
+def test_the_cpu_time_of_a_worker_is_divided_by_the_time_for_which_groups_were_at_work() -> None:
     worked = Worked(a=2.0, b=2.0, own=2.0)
-    worked.load(None, "words")
-    worked.now = 10.0
-    worked.load(None, "words")  # the first look, after which CPU time counts
-    for group, seconds, rows in (("a", 3.0, 500), ("b", 1.0, 0), ("own", 5.0, 10), ("a", 3.0, 700)):
-        worked.load(group, TickFinished(group, 1, rows, False, seconds, 0.0, bytes=100 * rows))
+    worked.at(10.0)  # the first look, after which CPU time counts
+    for group, seconds, rows in (("a", 2.0, 500), ("b", 1.0, 0), ("own", 3.0, 10), ("a", 1.0, 700)):
+        worked.works(group, seconds, rows)
     worked.cpu |= {1: 114.0, 2: 8.5}
-    worked.now = 20.0
-    worked.load(None, "words")
-    assert worked.spent == [("a", 12.0), ("b", 2.0), ("own", 1.5)]
+    worked.at(20.0)
+    assert worked.spent == [("a", 10.5), ("b", 3.5), ("own", 1.5)]
     # A process that has ended says nothing; another one has used what it has used before it was looked at.
-    worked.load("a", TickFinished("a", 1, 0, False, 2.0, 0.0))
+    worked.works("a", 1.5)
     del worked.cpu[1]
-    worked.now = 60.0
-    worked.load(None, "words")
+    worked.at(60.0)
     assert worked.loads == [
         (
-            GroupLoad(
-                "a", cores=0.2, busy=round(8 / 60, 3), rows_per_second=20.0, most_rows=700, most_bytes=70_000
-            ),
-            GroupLoad("b", cores=0.033, busy=round(1 / 60, 3), rows_per_second=0.0, most_rows=0),
-            GroupLoad(
-                "own", cores=0.025, busy=round(5 / 60, 3), rows_per_second=0.2, most_rows=10, most_bytes=1_000
-            ),
+            GroupLoad("a", cores=0.175, busy=0.075, rows_per_second=20.0, most_rows=700, most_bytes=70_000),
+            GroupLoad("b", cores=0.058, busy=0.017, rows_per_second=0.0, most_rows=0),
+            GroupLoad("own", cores=0.025, busy=0.05, rows_per_second=0.2, most_rows=10, most_bytes=1_000),
         )
     ]
     worked.cpu[1] = 3.0
-    worked.load("b", TickFinished("b", 2, 0, False, 1.0, 0.0))
-    worked.now = 70.0
-    worked.load(None, "words")
+    worked.works("b", 1.0)
+    worked.at(70.0)
     assert len(worked.spent) == 3, "what a process had used before is no cost of a tick"
 
 
-def test_deliveries_beside_ticks_are_a_cost_of_their_group() -> None:
-    worked = Worked(a=2.0, b=2.0)
-    worked.load(None, "words")
-    worked.now = 10.0
-    worked.load(None, "words")
-    for group in ("a", "b"):
-        worked.load(group, TickFinished(group, 1, 0, False, 1.0, 0.0))
-    worked.load("b", SinkDelivered("out", "kafka", 5, 2.0))
-    worked.cpu[1] += 4.0
-    worked.now = 20.0
-    worked.load(None, "words")
-    assert worked.spent == [("a", 1.0), ("b", 3.0)]
+def test_a_group_whose_tick_does_not_end_is_billed_as_its_time_passes() -> None:
+    """Nothing is told of it, and it uses all there is; the other one ticks for a moment in each period."""
+    worked = Worked(hangs=2.0, quick=2.0)
+    worked.at(5.0)
+    worked.work.begins("hangs")
+    worked.at(10.0)
+    for _ in range(29):
+        worked.cpu[1] += 10.0
+        worked.works("quick", 1.0)
+        worked.at(worked.now + 9.0)
+    shares = [dict(worked.spent[n : n + 2]) for n in range(0, 58, 2)]
+    assert all(round(share["hangs"], 2) == 9.09 and round(share["quick"], 2) == 0.91 for share in shares)
+    culprit, other = worked.loads[-1]
+    assert (culprit.group, culprit.busy, culprit.most_rows) == ("hangs", 0.983, 0)
+    assert (other.group, other.busy) == ("quick", 0.097)
+    assert culprit.cores > 9 * other.cores
+    # At rest, it costs nothing, and is forgotten after some minutes.
+    worked.work.rests("hangs")
+    spent = len(worked.spent)
+    for _ in range(40):
+        worked.at(worked.now + 10.0)
+    assert len(worked.spent) == spent
+    assert worked.loads[-1] == ()
+
+
+def test_nothing_that_happens_is_needed_for_the_culprit_to_be_told() -> None:
+    worked = Worked(hangs=2.0)
+    worked.work.begins("hangs")
+    for ten in range(1, 7):
+        worked.cpu[1] += 10.0
+        worked.at(10.0 * ten)
+    assert [(one.group, one.busy, one.cores) for one in worked.loads[-1]] == [("hangs", 1.0, 0.833)]
 
 
 def test_cpu_time_is_that_of_the_whole_family() -> None:

@@ -241,6 +241,29 @@ def test_a_group_with_a_long_interval_hangs_only_when_its_tick_is_late() -> None
     assert not bench.supervisor.health()["groups"]["a"]["healthy"]
 
 
+def test_time_is_told_where_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.live.supervisor._BEAT", 0.01)
+    beats: list[float] = []
+    supervisor = Supervisor(
+        [A],
+        lambda group, alone, hear: FakeWorker(1),
+        lambda group, event: None,
+        grace=0.0,
+        close=lambda seconds, hurry: True,
+    )
+
+    def beat() -> None:
+        beats.append(supervisor.clock())
+        if len(beats) == 3:
+            supervisor.handle("a", ("exit", 0))
+
+    supervisor.beat, supervisor.until_idle = beat, True
+    supervisor.begin_with([A], ())
+    assert supervisor.run() == 0
+    assert beats == sorted(beats)
+    assert len(beats) == 3
+
+
 def test_who_did_not_kill_the_common_process_starts_again_at_once() -> None:
     bench = Bench(A, B)
     for count in range(1, 3):

@@ -118,6 +118,19 @@ def test_groups_share_a_process_and_start_again_together() -> None:
     assert real.workers.pids() == {}
 
 
+def test_the_time_of_a_group_counts_while_it_is_at_work_and_until_its_process_dies() -> None:
+    real = Real("hangs", A, B)
+    real.until(lambda: real.supervisor.schedule.of("b").state == "running")
+    real.until(lambda: real.workers.worked().keys() == {"a"})
+    assert real.workers.worked()["a"] > 0.0
+    os.kill(real.workers.pids()["*"], signal.SIGKILL)
+    real.until(lambda: len(real.spawned) == 4)
+    real.supervisor.stop()
+    assert real.end() in (0, 1)
+    real.workers.worked()
+    assert real.workers.worked() == {}
+
+
 def test_a_group_that_kills_the_common_process_is_moved_out_and_the_others_go_on() -> None:
     real = Real("poison", A, B)
     real.until(lambda: real.started.count("a") == 2)

@@ -39,6 +39,8 @@ def opened(group: str, members: list[str], interval: float) -> None:
         sys.stderr.flush()
     if BEHAVIOUR == "poison" and group == "a":
         os.kill(os.getpid(), signal.SIGKILL)
+    if BEHAVIOUR == "hangs" and group == "a":
+        return
     tick = {"tick": 1, "rows": 7, "backlog": False, "commit_seconds": 0.1, "failing": []}
     notify(group, "tick_finished", seconds=interval, **tick)
     say(group, rests=True)

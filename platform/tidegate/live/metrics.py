@@ -125,7 +125,8 @@ class _Groups:
         )
         self.cpu = Counter(
             "tidegate_group_cpu_seconds",
-            "CPU time of the worker's processes, divided among the groups that share them by the time of their ticks.",
+            "CPU time of the worker's processes, divided among the groups that share them by the time for which "
+            "they were at work.",
             ["group"],
             registry=registry,
         )

@@ -42,6 +42,8 @@ Spawning = Callable[[Group, bool, Hear], Worker]
 #: Told of everything that happens: the group (None: the supervisor itself, or a process of several groups), and the
 #: event, or what a process printed.
 Notify = Callable[[str | None, Event | str], None]
+#: Seconds between two beats.
+_BEAT = 10.0
 
 
 @dataclass
@@ -52,8 +54,9 @@ class Supervisor:
     `grace`: seconds that a worker has to finish its commit. `until_idle`: a worker that ends by itself has done its
     work. `stuck`: a group is not healthy that should have ended a tick so many seconds ago, by its `interval`. `alone`:
     names of the groups that get processes of their own; `release`: told of a group that is gone from the definitions,
-    and has ended; `close`: ends the processes; whether by themselves within so many seconds, and before it is in a
-    hurry; `stands_by`: whether it waits for another process, and has not begun.
+    and has ended; `beat`: called every few seconds while it runs, whether anything happens or not; `close`: ends the
+    processes; whether by themselves within so many seconds, and before it is in a hurry; `stands_by`: whether it waits
+    for another process, and has not begun.
     """
 
     groups: Iterable[Group]
@@ -70,6 +73,7 @@ class Supervisor:
     interval: Callable[[Group], float] = lambda group: 0.0
     stands_by: Callable[[], bool] = lambda: False
     release: Callable[[str], None] = lambda name: None
+    beat: Callable[[], None] = lambda: None
     close: Callable[[float, Callable[[], bool]], bool] = lambda seconds, hurry: True
     schedule: GroupSchedule = field(init=False)
 
@@ -123,11 +127,11 @@ class Supervisor:
         """Start everything, and keep it running until `stop`, or for `duration` seconds."""
         started = self.clock()
         self.start()
-        end = None if duration is None else started + duration
+        end, beat_at = None if duration is None else started + duration, started + _BEAT
         while self.schedule.busy:
-            due = [t for t in (self.schedule.due, end) if t is not None]
+            due = [t for t in (self.schedule.due, end, beat_at) if t is not None]
             try:
-                found = self._queue.get(timeout=max(0.0, min(due) - self.clock()) if due else None)
+                found = self._queue.get(timeout=max(0.0, min(due) - self.clock()))
             except queue.Empty:
                 pass
             else:
@@ -136,6 +140,9 @@ class Supervisor:
                 end = None
                 self.handle(None, ("end", "the given time is over"))
             self.on_time()
+            if self.clock() >= beat_at:
+                beat_at = self.clock() + _BEAT
+                self.beat()
         # Nothing is started any more that `close` does not know.
         self._take(StopWanted(self.clock(), asked=False))
         code = self.schedule.exit_code

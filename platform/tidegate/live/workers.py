@@ -34,6 +34,41 @@ class Death:
     working: frozenset[str]
 
 
+class WorkTime:
+    """For how long groups are at work, as processes tell it; asked by another thread."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        #: Since when those that are at work are, or since somebody has asked; and how long they were until then.
+        self._since: dict[str, float] = {}
+        self._worked: dict[str, float] = {}
+
+    def begins(self, group: str) -> None:
+        """It is at work from now on."""
+        with self._lock:
+            self._since.setdefault(group, self._clock())
+
+    def rests(self, group: str) -> None:
+        """It is not, or no longer."""
+        with self._lock:
+            self._count(group)
+            self._since.pop(group, None)
+
+    def taken(self) -> dict[str, float]:
+        """Seconds of work since this was asked the last time, of groups that had some: also of what is not done."""
+        with self._lock:
+            for group in self._since:
+                self._count(group)
+            worked, self._worked = self._worked, {}
+            return worked
+
+    def _count(self, group: str) -> None:
+        now = self._clock()
+        if (since := self._since.get(group)) is not None:
+            self._worked[group] = self._worked.get(group, 0.0) + now - since
+            self._since[group] = now
+
+
 class Worker(Protocol):
     """What the supervisor needs of a group's worker."""
 
@@ -70,8 +105,10 @@ Start = Callable[[str | None, Callable[[Message], None]], Process]
 class _Host:
     """A process, and the groups that it has."""
 
-    def __init__(self, start: Start, name: str | None, output: Callable[[str], None]) -> None:
-        self._output = output
+    def __init__(
+        self, start: Start, name: str | None, output: Callable[[str], None], time_of: WorkTime
+    ) -> None:
+        self._output, self._time_of = output, time_of
         self._groups: dict[str, Hear] = {}
         self._working: set[str] = set()
         self._lock = threading.Lock()
@@ -99,6 +136,8 @@ class _Host:
                 self.over.set()
                 left, self._groups = self._groups, {}
                 working = self._working.intersection(left)
+                for name in self._working:
+                    self._time_of.rests(name)
             for hear in tuple(left.values())[:1]:
                 hear(("death", Death(content, tuple(left), frozenset(working))))
 
@@ -108,8 +147,10 @@ class _Host:
             hear = self._groups.get(name)
             if line.get("begins"):
                 self._working.add(name)
+                self._time_of.begins(name)
             elif line.get("rests") or "exit" in line:
                 self._working.discard(name)
+                self._time_of.rests(name)
             if "exit" in line:
                 self._groups.pop(name, None)
         if hear is not None and line.get("lent"):
@@ -149,6 +190,7 @@ class Workers:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._start, self._output, self._pace, self._clock = start, output, pace, clock
+        self._work_time = WorkTime(clock)
         self._definitions: Mapping[str, Any] = {}
         self._shared: _Host | None = None
         self._own: dict[str, _Host] = {}
@@ -183,7 +225,7 @@ class Workers:
         return _GroupWorker(self._shared, group.name)
 
     def _host(self, name: str | None) -> _Host:
-        host = _Host(self._start, name, self._output)
+        host = _Host(self._start, name, self._output, self._work_time)
         if self._definitions:
             host.process.tell(**self._definitions)
         return host
@@ -204,6 +246,10 @@ class Workers:
         return {
             name: one.process.pid for name, one in hosts.items() if one is not None and not one.over.is_set()
         }
+
+    def worked(self) -> dict[str, float]:
+        """For how many seconds groups were at work since this was asked the last time."""
+        return self._work_time.taken()
 
     def close(self, seconds: float, hurry: Callable[[], bool]) -> bool:
         """End all processes; whether they did so by themselves in so many seconds, and before anybody was in a hurry,

@@ -139,8 +139,8 @@ class LongWait:
 @dataclass(frozen=True)
 class GroupLoad:
     """What a group of live mode has cost in the mean of the last minutes. `cores`: CPU seconds a second, of all
-    processes that work for it; `busy`: the share of the time in which it ticked; `most_rows`: of a tick; `most_bytes`:
-    that the rows of a tick took in the memory of all tasks."""
+    processes that work for it; `busy`: the share of the time in which it was at work; `most_rows`: of a tick;
+    `most_bytes`: that the rows of a tick took in the memory of all tasks."""
 
     group: str
     cores: float

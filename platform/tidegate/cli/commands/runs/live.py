@@ -355,9 +355,11 @@ def _supervise(
         load = Load(
             current.interval_of,
             workers.pids,
+            workers.worked,
             lambda loads, waits: current.record(loads=loads, waits=waits),
             metrics.spend,
         )
+        supervisor.beat = load.beat
         listeners += [metrics, load, Failures(lambda failing: current.record(failing=failing))]
         if access is not None:
             server = HttpServer(access, supervisor.health, lambda: document(status()), metrics.registry)
