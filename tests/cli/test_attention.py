@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.cli.check.checking import Call
-from tidegate.store.writers import FailingMember, LiveRecord, recorded
+from tidegate.store.writers import FailingMember, LiveRecord, OverdueGroup, recorded
 
 
 @pytest.mark.usefixtures("stored")
@@ -22,3 +23,27 @@ def test_status_shows_what_fails_in_live_mode_with_its_error(tidegate: Call, sho
     assert "nothing needs attention" not in text
     assert found["attention"] == ["orders_hourly"]
     assert found["live"][0]["failing"][0]["message"] == "Spark refuses the query"
+
+
+@pytest.mark.usefixtures("stored")
+def test_status_names_a_group_that_hangs_above_all_else_and_since_when(tidegate: Call, shop: Path) -> None:
+    since = time.time() - 905
+    at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(since))
+    hangs = (OverdueGroup("orders", since), OverdueGroup("others", since, ticked=False))
+    with recorded(shop / ".tidegate", "local", LiveRecord(1.0, 1.0, ("orders",), overdue=hangs)) as file:
+        failing, whole = (tidegate("status", *more).stdout for more in (["--failing"], []))
+        found = json.loads(tidegate("status", "--json").stdout)
+        file.change(overdue=hangs[1:])
+        of_others = tidegate("status", "--failing").stdout
+    for text in (failing, whole):
+        first, second = text.splitlines()[:2]
+        assert first.endswith(
+            f': the group "orders" is overdue: its last tick ended at {at}, 15 minutes 5 seconds ago'
+        )
+        assert f'"others" is overdue: it began at {at}, 15 minutes' in second
+        assert second.endswith("ago, and its first tick has not finished")
+    assert "orders_hourly" in whole
+    assert "orders_hourly" not in failing
+    assert found["attention"] == ["orders"]
+    assert found["live"][0]["overdue"][0] == {"group": "orders", "since": since, "ticked": True}
+    assert len(of_others.strip().splitlines()) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from tidegate.live.failures import Failures
+from tidegate.live.failures import Failures, Overdue
 from tidegate.live.logs import JsonLog
 from tidegate.plan.events import (
     DefinitionsLoaded,
@@ -15,7 +15,7 @@ from tidegate.plan.events import (
     WorkerFailed,
     WorkerStarted,
 )
-from tidegate.store.writers import FailingMember
+from tidegate.store.writers import FailingMember, OverdueGroup
 
 TICK = TickFinished("g", 1, 0, False, 0.1, 0.0)
 
@@ -39,6 +39,25 @@ def test_what_fails_is_told_until_it_has_recovered_or_its_group_begins_again() -
     hear("g", MemberFailed("g", "v", "view", "TG507", "refused", 1, 1.0))
     hear(None, DefinitionsLoaded((), ("g",), 1))
     assert told[-1] == ()
+
+
+def test_a_group_that_hangs_is_told_once_with_the_time_of_its_last_tick_and_once_that_it_does_not() -> None:
+    told: list[tuple[OverdueGroup, ...]] = []
+    now, quiet = 1_000.0, {}
+    overdue = Overdue(lambda: quiet, told.append, lambda: now)
+    overdue.beat()
+    assert told == []
+    quiet = {"g": (310.0, True)}
+    overdue.beat()
+    now, quiet = 1_010.0, {"g": (320.01, True)}
+    overdue.beat()
+    assert told == [(OverdueGroup("g", 690.0),)]
+    quiet |= {"h": (305.0, False)}
+    overdue.beat()
+    assert told[1:] == [(OverdueGroup("g", 690.0), OverdueGroup("h", 705.0, ticked=False))]
+    quiet = {}
+    overdue.beat()
+    assert told[2:] == [()]
 
 
 def test_a_log_that_can_not_be_written_stops_nothing() -> None:

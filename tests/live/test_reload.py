@@ -24,7 +24,7 @@ from tidegate.cli.main import app
 from tidegate.live import process
 from tidegate.live.reloading import Reloader
 from tidegate.project import Project
-from tidegate.store.writers import GroupLoad, LiveRecord, LongWait, is_here, recorded, running
+from tidegate.store.writers import GroupLoad, LiveRecord, LongWait, OverdueGroup, is_here, recorded, running
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 ALL = LiveRequest(None, None, None, (), ())
@@ -205,6 +205,9 @@ def test_a_record_is_of_a_process_that_lives(tmp_path: Path) -> None:
         file.change(loads=(GroupLoad("a", 0.5, 0.25, 10.0, 20),))
         (found,) = running(tmp_path, "local")
         assert found.loads == (GroupLoad("a", 0.5, 0.25, 10.0, 20),)
+        file.change(overdue=(OverdueGroup("a", 7.5),))
+        (found,) = running(tmp_path, "local")
+        assert found.overdue == (OverdueGroup("a", 7.5),)
         assert (found.began, found.waits, is_here(found)) == (("a",), (LongWait("a", 3.0, 2.0),), True)
         # One whose lock nobody holds is removed by who reads it; one that is held is of a process that lives, though
         # its number is not known here, as that of another container.

@@ -241,6 +241,24 @@ def test_a_group_with_a_long_interval_hangs_only_when_its_tick_is_late() -> None
     assert not bench.supervisor.health()["groups"]["a"]["healthy"]
 
 
+def test_a_group_is_overdue_when_its_tick_is_late_also_its_first_one_and_not_while_it_waits_for_a_start() -> (
+    None
+):
+    bench = Bench(A, B, interval=lambda group: 600.0 if group is A else 2.0)
+    bench.ticks("b")
+    bench.passes(302)
+    assert bench.supervisor.overdue() == {}
+    bench.passes(599)
+    assert bench.supervisor.overdue() == {"a": (901.0, False), "b": (901.0, True)}
+    bench.ticks("b")
+    bench.dies("a", 1)
+    bench.passes(0.5)
+    assert bench.supervisor.overdue() == {}, "what has failed is shown as that"
+    bench.passes(1)
+    assert bench.state("a") == "starting"
+    assert bench.supervisor.overdue() == {}
+
+
 def test_time_is_told_where_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.live.supervisor._BEAT", 0.01)
     beats: list[float] = []

@@ -1,9 +1,9 @@
-"""What fails in live mode, for other processes of this machine."""
+"""What fails in live mode, and which groups hang, for other processes of this machine."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tidegate.plan.events import (
     DefinitionsLoaded,
@@ -13,7 +13,7 @@ from tidegate.plan.events import (
     WorkerFailed,
     WorkerStarted,
 )
-from tidegate.store.writers import FailingMember
+from tidegate.store.writers import FailingMember, OverdueGroup
 
 #: The kind of a whole group.
 _GROUP = "group"
@@ -58,3 +58,28 @@ class Failures:
         """A group that begins again has failed in nothing yet, and one that is gone has no state."""
         for key in [key for key in self._found if key[0] == group]:
             del self._found[key]
+
+
+class Overdue:
+    """Looks again and again (`beat`) for groups that hang: nothing happens that says so. `quiet`: for how many seconds
+    groups that should have finished a tick have not, and whether they have finished one before. `told`: is given all of
+    them, whenever these are others."""
+
+    def __init__(
+        self,
+        quiet: Callable[[], Mapping[str, tuple[float, bool]]],
+        told: Callable[[tuple[OverdueGroup, ...]], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._quiet, self._told, self._clock = quiet, told, clock
+        self._found: dict[str, OverdueGroup] = {}
+
+    def beat(self) -> None:
+        """Look."""
+        now, before = self._clock(), self._found
+        self._found = {
+            name: before.get(name) or OverdueGroup(name, round(now - seconds, 3), ticked)
+            for name, (seconds, ticked) in self._quiet().items()
+        }
+        if self._found != before:
+            self._told(tuple(self._found.values()))

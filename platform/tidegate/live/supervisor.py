@@ -81,6 +81,8 @@ class Supervisor:
         self.begin_with(self.groups, self.alone)
         self._queue: queue.SimpleQueue[tuple[str | None, Message]] = queue.SimpleQueue()
         self._workers: dict[str, Worker] = {}
+        #: When the worker of a group began.
+        self._spawned: dict[str, float] = {}
 
     def begin_with(self, groups: Iterable[Group], alone: Collection[str]) -> None:
         """Before `run`: these are the groups."""
@@ -112,6 +114,16 @@ class Supervisor:
         else:
             status = "degraded" if any(one["failing"] for one in groups.values()) else "ok"
         return {"status": status, "groups": groups}
+
+    def overdue(self) -> dict[str, tuple[float, bool]]:
+        """For how many seconds each group has finished no tick that should have, and whether it has since its worker
+        began. (For the thread of `run`.)"""
+        found = {}
+        for one in self.schedule.watched:
+            since = self._spawned.get(one.group.name) if one.last_tick is None else one.last_tick
+            if one.alive and since is not None and not self._is_in_time(one, self.clock() - since):
+                found[one.group.name] = self.clock() - since, one.last_tick is not None
+        return found
 
     def tell(self, event: Event) -> None:
         """Let everybody hear of something that is of no group."""
@@ -205,6 +217,7 @@ class Supervisor:
             name = action.group.name
             match action:
                 case Spawn(group, alone):
+                    self._spawned[name] = self.clock()
                     self._workers[name] = self.spawn(group, alone, partial(self._put, name))
                     self._take(Spawned(name, self._workers[name].pid))
                 case Stop():
@@ -235,21 +248,25 @@ class Supervisor:
 
     def _release(self, name: str) -> None:
         if all(one.group.name != name for one in self.schedule.watched):
+            self._spawned.pop(name, None)
             self.release(name)
 
     def _put(self, name: str, message: Message) -> None:
         self._queue.put((name, message))
 
+    def _is_in_time(self, one: Watched, age: float) -> bool:
+        """Whether the last tick of a group may be that old."""
+        return age <= self.stuck + self.interval(one.group)
+
     def _health(self, one: Watched) -> dict[str, Any]:
         age = None if one.last_tick is None else round(self.clock() - one.last_tick, 1)
-        patience = self.stuck + self.interval(one.group)
         wait = None if one.restart_at is None else round(max(0.0, one.restart_at - self.clock()), 1)
         error = (
             None if one.last_error is None else dict(zip(("code", "message"), one.last_error, strict=True))
         )
         return {
             "state": one.state,
-            "healthy": one.state == "running" and age is not None and age <= patience,
+            "healthy": one.state == "running" and age is not None and self._is_in_time(one, age),
             "members": list(one.group.members),
             "pid": one.pid,
             "restarts": one.restarts,

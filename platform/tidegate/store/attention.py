@@ -27,8 +27,9 @@ def wants_attention(one: RelationStatus | ViewStatus | SinkStatus, changed: Coll
 
 
 def first_of_all(found: ProjectStatus, changed: Collection[str] = (), only: bool = False) -> ProjectStatus:
-    """The same status with those that want attention at the front of each list, what fails in live mode among them; the
-    others behind them in their order, or (`only`) not at all."""
+    """The same status with those that want attention at the front of each list, among them what fails in live mode, and
+    of each group that hangs there the source or table. The others are behind them in their order, or (`only`) not at
+    all."""
     concerned = _concerned(found, changed)
 
     def sorted_out(ones: Sequence[_One]) -> tuple[_One, ...]:
@@ -51,4 +52,5 @@ def document(found: ProjectStatus, changed: Collection[str] = ()) -> dict[str, A
 
 
 def _concerned(found: ProjectStatus, changed: Collection[str]) -> set[str]:
-    return {*changed, *(member.name for process in found.live for member in process.failing)}
+    failing = (member.name for process in found.live for member in process.failing)
+    return {*changed, *failing, *(one.group for process in found.live for one in process.overdue)}

@@ -165,6 +165,16 @@ class FailingMember:
 
 
 @dataclass(frozen=True)
+class OverdueGroup:
+    """A group of live mode that should have finished a tick minutes ago, and has not failed. `since`: the end of its
+    last tick, or (not `ticked`) when its worker began, s since 1970."""
+
+    group: str
+    since: float
+    ticked: bool = True
+
+
+@dataclass(frozen=True)
 class LiveRecord:
     """What a process that runs live mode tells other processes of its machine, in a file in
     `.tidegate/live/<environment>`, which is removed when the process ends.
@@ -174,7 +184,7 @@ class LiveRecord:
     the last time, if it did not take that up. `began`, `ended`: of the last time that it took some up, the names of the
     groups that began, or began again, and of those that are gone. `waits`: groups for which the machine is too small,
     the worst first. `loads`: what its groups cost, the most expensive first. `failing`: what fails now, or leaves
-    inputs as they are."""
+    inputs as they are. `overdue`: groups that should have finished a tick minutes ago."""
 
     since: float
     read_at: float
@@ -186,6 +196,7 @@ class LiveRecord:
     waits: tuple[LongWait, ...] = ()
     loads: tuple[GroupLoad, ...] = ()
     failing: tuple[FailingMember, ...] = ()
+    overdue: tuple[OverdueGroup, ...] = ()
     pid: int = field(default_factory=os.getpid)
     host: str = field(default_factory=socket.gethostname)
 
@@ -273,6 +284,7 @@ def _read(path: Path) -> LiveRecord | None:
         # (A process of an earlier release does not say these.)
         facts["loads"] = tuple(GroupLoad(**one) for one in facts.get("loads", ()))
         facts["failing"] = tuple(FailingMember(**one) for one in facts.get("failing", ()))
+        facts["overdue"] = tuple(OverdueGroup(**one) for one in facts.get("overdue", ()))
         return LiveRecord(**facts, refused=None if refused is None else RefusedDefinitions(**refused))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

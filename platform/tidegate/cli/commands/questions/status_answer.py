@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.cli.selection import chosen
@@ -56,11 +58,25 @@ def tell_status(console: Console, project: Project, catalog: Catalog, asked: Sta
     text = render(found, asked.partitions, changed, asked.width)
     if not asked.failing and (wanted is None or asked.group is not None):
         text = "\n\n".join([text, *_loads(found, asked.group, asked.width)])
-    notes = _of_interest(found, changed, erasing)
+    hanging, notes = _overdue(found), _of_interest(found, changed, erasing)
     if asked.failing and not data["attention"]:
-        text = "" if notes else "nothing needs attention"
+        text = "" if notes or hanging else "nothing needs attention"
     # (People are shown none of the data, which are much more than the text where another process answers.)
-    console.document({}, "\n".join([text, *(["", *notes] if notes else [])]))
+    blocks = ("\n".join(hanging), text, "\n".join(notes))
+    console.document({}, "\n\n".join(block for block in blocks if block))
+
+
+def _overdue(found: ProjectStatus) -> list[str]:
+    """What nothing else shows: a group that hangs has no error."""
+    lines, now = [], time.time()
+    for pid, one in ((process.pid, one) for process in found.live for one in process.overdue):
+        at = datetime.fromtimestamp(one.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        ago = f"{format_duration(max(0.0, now - one.since))} ago"
+        what = f"its last tick ended at {at}, {ago}"
+        if not one.ticked:
+            what = f"it began at {at}, {ago}, and its first tick has not finished"
+        lines.append(f'live mode, process {pid}: the group "{one.group}" is overdue: {what}')
+    return lines
 
 
 def _of_interest(

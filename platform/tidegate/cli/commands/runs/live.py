@@ -333,7 +333,7 @@ def _supervise(
     log_file: Path | None,
 ) -> int:
     """Do the work, and show what happens; its exit code."""
-    from tidegate.live.failures import Failures
+    from tidegate.live.failures import Failures, Overdue
     from tidegate.live.http import HttpServer
     from tidegate.live.load import Load
     from tidegate.live.logs import FileLog
@@ -359,7 +359,13 @@ def _supervise(
             lambda loads, waits: current.record(loads=loads, waits=waits),
             metrics.spend,
         )
-        supervisor.beat = load.beat
+        overdue = Overdue(supervisor.overdue, lambda groups: current.record(overdue=groups))
+
+        def beat() -> None:
+            load.beat()
+            overdue.beat()
+
+        supervisor.beat = beat
         listeners += [metrics, load, Failures(lambda failing: current.record(failing=failing))]
         if access is not None:
             server = HttpServer(access, supervisor.health, lambda: document(status()), metrics.registry)
