@@ -170,6 +170,15 @@ def test_what_can_not_work_is_said_before_anything_starts(project: Path, command
     assert (done.exit_code, "TG703" in done.output) == (2, True)
     assert live(project, "alone").exit_code == 0
     assert live(project, "--interval=soon").exit_code == 2
+    for none in ("0", "0s", "0.0s", "a=0", "a=0s"):
+        refused = live(project, f"--interval={none}")
+        assert refused.exit_code == 2
+        shown = none.removeprefix("a=")
+        words = " ".join(refused.output.replace("│", " ").split())
+        assert (
+            f"--interval: '{shown}' leaves no time from one tick to the next: write for example 2s" in words
+        )
+    assert live(project, "--interval=0 seconds").exit_code == 2
     assert commands == []
 
 

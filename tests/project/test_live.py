@@ -49,6 +49,8 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
         ("live:\n- {name: x, select: []}", "TG605", 2, "selects nothing"),
         ("live:\n- {name: x, intervall: 2 s}", "TG604", 2, "intervall"),
         ("live:\n- {name: x, interval: 2}", "TG605", 2, "needs a unit"),
+        ("live:\n- {name: x, interval: 0 seconds}", "TG605", 2, "'0 seconds' is not a duration"),
+        ("live:\n- {name: x, intervals: {a: 0s}}", "TG605", 2, "'0s' is not a duration"),
         ("live:\n- {name: x, port: 70000}", "TG605", 2, "port"),
         ("live:\n- {name: x, started_by: cron}", "TG605", 2, "started_by"),
         ("live:\n- {name: x, select: [a_row]}", "TG609", 2, 'no asset "a_row"'),

@@ -45,6 +45,14 @@ def seconds(text: str) -> float:
         raise typer.BadParameter(f"{error}: write for example 2s, 0.5s or 5 minutes") from None
 
 
+def _interval(text: str) -> float:
+    if (found := seconds(text)) <= 0.0:
+        raise typer.BadParameter(
+            f"--interval: {text!r} leaves no time from one tick to the next: write for example 2s, 0.5s or 5 minutes"
+        )
+    return found
+
+
 @dataclass(frozen=True)
 class LiveRequest:
     """What was asked for on the command line, in the names of objects."""
@@ -127,7 +135,7 @@ def read_definitions(project: Project, asked: LiveRequest) -> LiveDefinitions:
     groups = find_groups(catalog, chosen(catalog, asked.names, asked.select, asked.exclude))
     alone = {_group_of(catalog, groups, name, f"--isolate {name}") for name in asked.isolate}
     group_of = partial(_group_of, catalog, groups)
-    paces = _values("--interval", asked.interval, seconds, group_of)
+    paces = _values("--interval", asked.interval, _interval, group_of)
     usual = paces.pop(None, None)
     priorities = _values("--priority", asked.priority, _priority, group_of)
     if None in priorities:
