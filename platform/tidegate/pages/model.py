@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tidegate.errors import TidegateError
@@ -10,6 +11,7 @@ from tidegate.project import Project
 from tidegate.project.jobs.jobs import schedules_of
 from tidegate.project.reading.durations import format_duration
 from tidegate.project.selection import covered, select
+from tidegate.runtime.kafka_reading import read_by
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import computed, reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
@@ -59,7 +61,14 @@ def _asset(project: Project, catalog: Catalog, item: Item) -> dict[str, Any]:
         "columns": _columns(project, catalog, item),
         "reads": [one.name for one in reads_of(catalog, item)],
         "sql": item.definition.strip(),
-        "explain": str(explain(catalog, item, namespace=project.storage.namespace_of)),
+        "explain": str(
+            explain(
+                catalog,
+                item,
+                namespace=project.storage.namespace_of,
+                reading=partial(read_by, master=project.env.spark.master),
+            )
+        ),
     }
 
 

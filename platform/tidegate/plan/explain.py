@@ -4,15 +4,25 @@ elsewhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from tidegate.plan.kafka_facts import READ_BY
 from tidegate.plan.marks import Marks
-from tidegate.plan.stages import Command, Stage, command_stages, delivery_stages, look_up, plan_for
+from tidegate.plan.stages import (
+    Command,
+    SourceStage,
+    Stage,
+    command_stages,
+    delivery_stages,
+    look_up,
+    plan_for,
+)
 from tidegate.plan.upkeep_stages import TableStage
 from tidegate.plan.view_stages import Namespace
 from tidegate.sql.catalog.catalog import Catalog
-from tidegate.sql.catalog.objects import Object, Sink, View
+from tidegate.sql.catalog.objects import Object, Relation, Sink, View
 from tidegate.watermark import Mark, SessionMark
 
 _LABEL_WIDTH = 21
@@ -96,17 +106,23 @@ def explain(
     namespace: Namespace = "main",
     marks: Marks | None = None,
     command: Command = "run",
+    reading: Callable[[Relation], str] | None = None,
 ) -> Explanation:
     """The plan of source, table, view or sink `name` (or of a definition). Raises TG201 for an unknown name.
 
     `command`: of which command it is the plan; `amend`, `backfill` and `rebuild` are those of a view alone, `cleanup`
     of a table with a PRIMARY KEY, and change nothing of the plan of anything else. `marks`: how far the sources and
-    views in it are, if that was looked up; those without a watermark yet are absent.
+    views in it are, if that was looked up; those without a watermark yet are absent. `reading`: which client
+    reads a Kafka source in an environment, as text; None: what its definition allows is shown.
     """
     found = (catalog.sinks.find(name) or look_up(catalog, name)) if isinstance(name, str) else name
     if isinstance(found, Sink):
         upstream = found.view or look_up(catalog, found.upstream)
-        stages = (*plan_for(catalog, upstream, namespace), *delivery_stages(catalog, found, namespace))
+        stages = _here(
+            (*plan_for(catalog, upstream, namespace), *delivery_stages(catalog, found, namespace)),
+            catalog,
+            reading,
+        )
         place = f"{found.location.file}:{found.location.line}" if found.location else None
         text = " ".join(found.description.split()) if found.description else None
         return Explanation(found.name, "sink", place, text, stages, (), marks)
@@ -124,10 +140,31 @@ def explain(
         kind=kind,
         place=f"{found.location.file}:{found.location.line}" if found.location else None,
         description=" ".join(found.description.split()) if found.description else None,
-        stages=command_stages(catalog, found, command, namespace),
+        stages=_here(command_stages(catalog, found, command, namespace), catalog, reading, found),
         readers=_readers(catalog, found.name),
         marks=marks,
     )
+
+
+def _here(
+    stages: tuple[Stage, ...],
+    catalog: Catalog,
+    reading: Callable[[Relation], str] | None,
+    found: Object | None = None,
+) -> tuple[Stage, ...]:
+    """With what the environment says of Kafka sources. `found`: a definition that the catalog need not have."""
+    if reading is None:
+        return stages
+
+    def told(stage: Stage) -> Stage:
+        if not isinstance(stage, SourceStage) or READ_BY not in dict(stage.options):
+            return stage
+        relation = found if found is not None and found.name == stage.name else look_up(catalog, stage.name)
+        assert isinstance(relation, Relation)
+        text = reading(relation)
+        return replace(stage, options=tuple((n, text if n == READ_BY else v) for n, v in stage.options))
+
+    return tuple(told(stage) for stage in stages)
 
 
 def _readers(catalog: Catalog, name: str) -> tuple[str, ...]:

@@ -8,6 +8,9 @@ from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.sql.options.kafka_reader import why_java
 from tidegate.watermark import TimeKind
 
+#: Where it depends on more than the definition, whoever knows the environment says it.
+READ_BY = "read by"
+
 
 def kafka_facts(options: KafkaOptions) -> tuple[tuple[str, str], ...]:
     """(label, text) lines of a source's connector (W6, W7, W12, R1)."""
@@ -20,7 +23,7 @@ def kafka_facts(options: KafkaOptions) -> tuple[tuple[str, str], ...]:
         ("partition", "of the topic; they are enumerated at the broker before the first row is judged (W6)")
     )
     facts.append(("order", "offset"))
-    facts.append(("read by", _reader(options)))
+    facts.append((READ_BY, _reader(options)))
     facts.append(("keeps", "of each message its timestamp, key and headers: $rowtime, $key, $headers (W12)"))
     facts.append(("max_rows_per_batch", f"{options.max_rows_per_batch:,}"))
     if options.idle_timeout is None:

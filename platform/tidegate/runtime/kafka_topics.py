@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from tidegate.jvm.spark import in_this_process
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.runtime.cluster_looks import SharedLooks
 from tidegate.runtime.kafka_broker import KafkaTopic, require_kafka
 from tidegate.runtime.kafka_jobs import kafka_jobs
+from tidegate.runtime.kafka_reading import why_connector
 from tidegate.runtime.topics import MESSAGE, PLACED_MESSAGE, MessageJobs
 from tidegate.sql.options.kafka_options import BOOTSTRAP, written_servers
-from tidegate.sql.options.kafka_reader import why_java
 from tidegate.store.brokers.broker import BrokerConnection, Offsets
 from tidegate.store.brokers.broker_access import OnlyForJava
 from tidegate.tasks.first_attempt import FirstAttempt
@@ -61,7 +59,7 @@ class SparkSourceTopic(KafkaTopic):
         self, spark: SparkSession, clusters: SharedLooks, relation: Relation, options: KafkaOptions
     ) -> None:
         self._spark, self._group_prefix, self._name = spark, options.group_prefix, topic_name(options)
-        self._given, self._why = java_properties(options), why_java(options)
+        self._given, self._options = java_properties(options), options
         servers = written_servers(options.properties)
         super().__init__(spark, clusters, self._given, self._name, servers, relation.name, relation.location)
 
@@ -80,10 +78,7 @@ class SparkSourceTopic(KafkaTopic):
         )
 
     def in_tasks(self) -> TopicAccess | None:
-        # Executors elsewhere need not have what reading takes, nor the files that properties name.
-        if self._why is not None or not in_this_process(self._spark.sparkContext.master or ""):
-            return None
-        if find_spec("google_crc32c") is None:
+        if why_connector(self._options, self._spark.sparkContext.master or "") is not None:
             return None
         from tidegate.tasks.kafka.cluster import TopicAccess
 

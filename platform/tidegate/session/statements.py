@@ -242,9 +242,12 @@ def _(statement: st.Describe, context: Context) -> Result:
 @_execute.register(st.Explain)
 def _(statement: st.Explain, context: Context) -> Result:
     from tidegate.plan.explain import explain
+    from tidegate.runtime.kafka_reading import read_by
 
     what = statement.definition if statement.definition is not None else statement.name
-    text = explain(context.catalog, what, namespace=context.project.storage.namespace_of)
+    project = context.project
+    reading = partial(read_by, master=project.env.spark.master)
+    text = explain(context.catalog, what, namespace=project.storage.namespace_of, reading=reading)
     return Result([("plan", "string")], fixed=[(line,) for line in str(text).splitlines()])
 
 

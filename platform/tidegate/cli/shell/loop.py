@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,8 +119,10 @@ class Shell:
             self._list()
         elif word == "\\e" and argument:
             from tidegate.plan.explain import explain
+            from tidegate.runtime.kafka_reading import read_by
 
-            explanation = explain(self.session.catalog, argument.strip('"'))
+            reading = partial(read_by, master=self.session.project.env.spark.master)
+            explanation = explain(self.session.catalog, argument.strip('"'), reading=reading)
             self.console.document(explanation.to_dict(), str(explanation))
         elif word == "\\x":
             layouts: dict[str, Layout] = {"on": "blocks", "off": "grid", "auto": "auto"}

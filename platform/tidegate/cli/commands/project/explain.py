@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -31,6 +32,7 @@ def explain(
     """
     from tidegate.plan.explain import explain as explain_plan
     from tidegate.plan.stages import look_up
+    from tidegate.runtime.kafka_reading import read_by
     from tidegate.store.status import read_marks
 
     project = call.project()
@@ -49,6 +51,7 @@ def explain(
                 namespace=project.storage.namespace_of,
                 marks=read_marks(project.storage, catalog, found),
                 command=command,
+                reading=partial(read_by, master=project.env.spark.master),
             )
         )
     documents = [one.to_dict() for one in explained]

@@ -38,14 +38,20 @@ LONG = 50_000
 def supports(relation: Relation) -> bool:
     """Whether JsonReader reads this relation's messages: JSON into plain columns, none of them and no strategy computed
     by Spark."""
+    return why_not_decoded(relation) is None
+
+
+def why_not_decoded(relation: Relation) -> str | None:
+    """Why JsonReader does not read this relation's messages; None if it does."""
     form = relation.format
-    return (
-        form is not None
-        and form.encode == "json"
-        and "timestamp_format" not in form.options
-        and not computed(relation)
-        and all(target.arrow is not None for target in text_decoder(relation).targets)
-    )
+    if form is None or form.encode != "json":
+        return "they are not JSON"
+    if "timestamp_format" in form.options:
+        return "they have a timestamp_format"
+    if computed(relation):
+        return "Spark computes a generated column, or the expression of the watermark"
+    spark = (target for target in text_decoder(relation).targets if target.arrow is None)
+    return next((f"{target.name} is {target.wants}, which Spark converts" for target in spark), None)
 
 
 def json_reader(relation: Relation, limits: Limits = STANDARD, looks: bool = False) -> JsonReader:
