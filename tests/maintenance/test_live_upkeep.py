@@ -158,23 +158,23 @@ def test_R2_upkeep_ends_before_the_leases_of_its_group(workbench: Workbench) -> 
         assert bench.files() == before
 
 
-@pytest.mark.parametrize("ends", [False, True])
-def test_of_all_groups_of_a_process_one_table_is_cared_for_at_a_time(
-    workbench: Workbench, ends: bool
-) -> None:
+def test_of_all_groups_of_a_process_one_table_is_cared_for_at_a_time(workbench: Workbench) -> None:
     turn = threading.Lock()
     bench = Bench(workbench, turn)
     with bench.group:
-        bench.ticks(4)
         with turn:
-            assert bench.look() == []
-            assert (bench.upkeep.is_under_way, bench.beside.opened) == (True, 0)
-            if ends:
-                # Also one that waits for its turn ends when its group does.
-                bench.upkeep.close()
-                assert not bench.upkeep.is_under_way
+            bench.ticks(4)
+            # It waits without a thread, so it is not at work.
+            assert (bench.look(), bench.upkeep.is_under_way, bench.beside.opened) == ([], False, 0)
+        assert (bench.look(), bench.upkeep.is_under_way, turn.locked()) == ([], True, True)
         bench.settle()
-    assert (bench.beside.opened, turn.locked()) == (0 if ends else 1, False)
+        assert (bench.look(begins=False), bench.beside.opened, turn.locked()) == (
+            ["upkeep_finished"],
+            1,
+            False,
+        )
+        # Nor does it keep the turn where nothing is due.
+        assert (bench.look(), bench.beside.opened, turn.locked()) == ([], 1, False)
 
 
 def test_T2_upkeep_of_a_table_whose_rows_are_replaced_is_between_two_ticks(workbench: Workbench) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import View
 
 _KIND = "upkeep"
-#: Seconds between two looks whether upkeep is to stop, or is stopped: it may be between two jobs of Spark.
+#: Seconds between two tries to stop upkeep: it may be between two jobs of Spark.
 _STOPS_EVERY = 0.5
 
 #: Opens a session for another thread, of the same definitions. With it: what stops the jobs of that thread.
@@ -36,7 +36,8 @@ OpenBeside = Callable[[], AbstractContextManager[tuple[Context, Callable[[], Non
 
 
 class _Beside:
-    """Upkeep of one table beside the ticks of its group, which has the leases until `stop`."""
+    """Upkeep of one table beside the ticks of its group, which has the leases until `stop`, and the `turn`, which is
+    given back when it has ended."""
 
     def __init__(
         self,
@@ -72,9 +73,6 @@ class _Beside:
             self._thread.join(_STOPS_EVERY)
 
     def _run(self) -> None:
-        while not self._turn.acquire(timeout=_STOPS_EVERY):
-            if self._is_to_stop.is_set():
-                return
         try:
             with self._opens() as (context, self._stop), context.standing_in_for(self._leases):
                 if not self._is_to_stop.is_set():
@@ -136,9 +134,14 @@ class LiveUpkeep:
             self._looked_at = self._clock()
             self._waiting.extend(self._items)
         # Most need nothing: that is seen in their metadata.
-        while self._waiting:
+        while self._waiting and self._turn.acquire(blocking=False):
             item = self._waiting.popleft()
-            if self._told(item, lambda item=item: self._look(item), notify):  # type: ignore[misc]
+            try:
+                done = self._told(item, lambda item=item: self._look(item), notify)  # type: ignore[misc]
+            finally:
+                if self._beside is None:
+                    self._turn.release()
+            if done:
                 return
 
     def close(self) -> None:
