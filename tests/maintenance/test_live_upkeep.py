@@ -174,6 +174,7 @@ def test_of_all_groups_of_a_process_one_table_is_cared_for_at_a_time(workbench: 
             False,
         )
         # Nor does it keep the turn where nothing is due.
+        bench.upkeep._policy = lambda name: Policy()
         assert (bench.look(), bench.beside.opened, turn.locked()) == ([], 1, False)
 
 
