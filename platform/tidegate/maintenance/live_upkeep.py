@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
@@ -137,7 +138,7 @@ class LiveUpkeep:
         while self._waiting and self._turn.acquire(blocking=False):
             item = self._waiting.popleft()
             try:
-                done = self._told(item, lambda item=item: self._look(item), notify)  # type: ignore[misc]
+                done = self._told(item, partial(self._look, item), notify)
             finally:
                 if self._beside is None:
                     self._turn.release()
