@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
 from tests.conftest import Workbench
+from tests.session.test_deliveries_beside import PATIENCE, Beside
 from tests.session.test_live import SOURCE, VIEWS, rows
 from tests.session.test_live_driver import Heard, OneByOne
 from tidegate.errors import TidegateError
@@ -16,7 +17,6 @@ from tidegate.maintenance.live_upkeep import LiveUpkeep
 from tidegate.plan import events
 from tidegate.plan.events import Event
 from tidegate.project.jobs.maintenance import Policy
-from tidegate.runtime.context import Context
 from tidegate.session import live_driver
 from tidegate.session.live import LiveGroup
 from tidegate.session.live_driver import LiveDriver, Pace, _Left
@@ -24,7 +24,6 @@ from tidegate.session.visits import Visit
 
 pytestmark = pytest.mark.runner("inprocess")
 
-_PATIENCE = 30.0
 _OFTEN = Policy(compact_when_files=2, settle=0)
 
 
@@ -32,26 +31,6 @@ _KEYED = """CREATE TABLE clicks (
     page VARCHAR PRIMARY KEY, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds' WITH TTL
 ) WITH (connector = 'filesystem', path = 'in', max_files_per_batch = 1) FORMAT PLAIN ENCODE JSON;
 """
-
-
-class Beside:
-    """Opens the session of upkeep, which waits there until it `may`."""
-
-    def __init__(self, workbench: Workbench) -> None:
-        self._workbench = workbench
-        self.may, self.opened, self.stopped = threading.Event(), 0, False
-        self.errors: list[Exception] = []
-
-    @contextmanager
-    def __call__(self) -> Iterator[tuple[Context, Callable[[], None]]]:
-        self.opened += 1
-        assert self.may.wait(_PATIENCE)
-        if self.errors:
-            raise self.errors.pop()
-        yield self._workbench.session(), self.stop
-
-    def stop(self) -> None:
-        self.stopped = True
 
 
 class Bench:
@@ -99,7 +78,7 @@ class Bench:
         """Let it end."""
         self.beside.may.set()
         assert self.upkeep._beside is not None
-        self.upkeep._beside._thread.join(_PATIENCE)
+        self.upkeep._beside._thread.join(PATIENCE)
         assert not self.upkeep.is_under_way
 
     def files(self) -> int:
@@ -108,6 +87,16 @@ class Bench:
 
     def rows(self) -> int:
         return self.workbench.session().table("clicks").count()
+
+
+def driven(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """For a driver, whose upkeep is that of the bench then, and has something to do at once."""
+    bench = Bench(workbench)
+    bench.upkeep._looked_at = -1.0
+    monkeypatch.setattr(live_driver, "LiveUpkeep", lambda *_, **__: bench.upkeep)
+    with bench.group:
+        bench.ticks(4)
+    return bench
 
 
 def test_ticks_do_not_wait_for_upkeep_and_it_is_told_behind_them(workbench: Workbench) -> None:
@@ -190,12 +179,8 @@ def test_R2_a_run_is_lent_a_group_only_when_its_upkeep_is_over(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It writes with the leases of the group. The group is at work meanwhile, and no other upkeep begins."""
-    bench = Bench(workbench)
-    bench.upkeep._looked_at = -1.0
-    monkeypatch.setattr(live_driver, "LiveUpkeep", lambda *_, **__: bench.upkeep)
+    bench = driven(workbench, monkeypatch)
     visit, seen = Visit(["clicks"]), list[str]()
-    with bench.group:
-        bench.ticks(4)
 
     class Hands(OneByOne):
         def hear(self, seconds: float | None) -> object | None:
@@ -229,11 +214,7 @@ def test_R2_a_run_is_lent_a_group_only_when_its_upkeep_is_over(
 def test_R2_a_group_that_ends_in_its_driver_stops_its_upkeep(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = Bench(workbench)
-    bench.upkeep._looked_at = -1.0
-    monkeypatch.setattr(live_driver, "LiveUpkeep", lambda *_, **__: bench.upkeep)
-    with bench.group:
-        bench.ticks(4)
+    bench = driven(workbench, monkeypatch)
 
     class Hands(OneByOne):
         def hear(self, seconds: float | None) -> object | None:

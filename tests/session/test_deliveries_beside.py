@@ -23,11 +23,11 @@ from tidegate.session.visits import Visit
 
 pytestmark = pytest.mark.runner("inprocess")
 
-_PATIENCE = 30.0
+PATIENCE = 30.0
 
 
 class Beside:
-    """Opens the session of deliveries, of which the first waits there until it `may`."""
+    """Opens the session of what is done beside ticks, which waits there until it `may`."""
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
@@ -37,7 +37,7 @@ class Beside:
     @contextmanager
     def __call__(self) -> Iterator[tuple[Context, Callable[[], None]]]:
         self.opened += 1
-        assert self.may.wait(_PATIENCE)
+        assert self.may.wait(PATIENCE)
         if self.errors:
             raise self.errors.pop()
         yield self._workbench.session(), self.stop
@@ -75,7 +75,7 @@ class Bench:
         sink = self.group.members[-1]
         assert isinstance(sink, SinkMember)
         assert sink._deliveries is not None
-        assert sink._deliveries._over.wait(_PATIENCE)
+        assert sink._deliveries._over.wait(PATIENCE)
 
     @property
     def delivering(self) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,19 +20,15 @@ from tidegate.jvm.failures import one_line
 from tidegate.maintenance.upkeep import due, maintain
 from tidegate.plan.events import Event, MemberFailed, MemberRecovered, UpkeepFinished
 from tidegate.project.jobs.maintenance import load_maintenance
-from tidegate.runtime.context import Context
+from tidegate.sinks.beside import STOPS_EVERY, OpenBeside
 from tidegate.sql.catalog.objects import Relation
 from tidegate.views.retention import state_upkeep
 
 if TYPE_CHECKING:
+    from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
 
 _KIND = "upkeep"
-#: Seconds between two tries to stop upkeep: it may be between two jobs of Spark.
-_STOPS_EVERY = 0.5
-
-#: Opens a session for another thread, of the same definitions. With it: what stops the jobs of that thread.
-OpenBeside = Callable[[], AbstractContextManager[tuple[Context, Callable[[], None]]]]
 
 
 class _Beside:
@@ -71,7 +66,7 @@ class _Beside:
         self._is_to_stop.set()
         while not self.is_over:
             self._stop()
-            self._thread.join(_STOPS_EVERY)
+            self._thread.join(STOPS_EVERY)
 
     def _run(self) -> None:
         try:

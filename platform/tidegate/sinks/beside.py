@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 #: Opens a session for another thread, of the same definitions. With it: what stops the jobs of that thread.
 OpenBeside = Callable[[], AbstractContextManager[tuple["Context", Callable[[], None]]]]
 
-#: Seconds between two tries to stop a delivery: it may be between two jobs of Spark.
-_STOPS_EVERY = 0.5
+#: Seconds between two tries to stop what is done beside ticks: it may be between two jobs of Spark.
+STOPS_EVERY = 0.5
 
 
 class Deliveries:
@@ -64,7 +64,7 @@ class Deliveries:
         while self._thread.is_alive():
             if not self.is_over:
                 self._stop()
-            self._thread.join(_STOPS_EVERY)
+            self._thread.join(STOPS_EVERY)
 
     def _run(self) -> None:
         # (Of a Spark that is gone, nothing is left to close.)

@@ -228,9 +228,7 @@ def load_jobs(root: Path, problems: Problems = FAIL_FAST, environ: Mapping[str, 
     takes these down instead; a file with errors is left out."""
     files: list[tuple[YamlFile, JobsFile]] = []
     taken = _Taken()
-    for path in sorted((root / "jobs").glob("*.yaml")):
-        if path.name in (MAINTENANCE, AMENDMENTS):
-            continue
+    for path in _paths(root):
         with problems.caught():
             file = read_yaml(path, f"jobs/{path.name}", environ, as_written=is_target_url)
             content = validate(JobsFile, file)
@@ -250,12 +248,17 @@ def load_live(root: Path, environ: Mapping[str, str] | None = None) -> Jobs:
     """Only the live runs of `jobs/*.yaml`, for `tidegate live`: it runs whatever the alerts and schedules beside them
     need, such as variables. Raises TG603–TG606 with places."""
     files = []
-    for path in sorted((root / "jobs").glob("*.yaml")):
-        if path.name not in (MAINTENANCE, AMENDMENTS):
-            file = read_yaml(path, f"jobs/{path.name}", environ, as_written=lambda at: at[:1] != ("live",))
-            live = {key: value for key, value in file.data.items() if key == "live"}
-            files.append((file, validate(JobsFile, replace(file, data=live))))
+    for path in _paths(root):
+        file = read_yaml(path, f"jobs/{path.name}", environ, as_written=lambda at: at[:1] != ("live",))
+        live = {key: value for key, value in file.data.items() if key == "live"}
+        files.append((file, validate(JobsFile, replace(file, data=live))))
     return Jobs(files=tuple(files))
+
+
+def _paths(root: Path) -> list[Path]:
+    """The files of jobs; the other two of the folder have rooms of their own."""
+    found = sorted((root / "jobs").glob("*.yaml"))
+    return [path for path in found if path.name not in (MAINTENANCE, AMENDMENTS)]
 
 
 class _Taken:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.project.jobs.live import live_families
@@ -18,10 +18,10 @@ class LiveSettings:
     """By the name of a group, the first member of its family. `usual`: the interval of the live run that selects it;
     `intervals`, `priorities`: its own; `isolated`: groups that get worker processes of their own."""
 
-    usual: Mapping[str, float] = field(default_factory=dict)
-    intervals: Mapping[str, float] = field(default_factory=dict)
-    priorities: Mapping[str, int] = field(default_factory=dict)
-    isolated: frozenset[str] = frozenset()
+    usual: Mapping[str, float]
+    intervals: Mapping[str, float]
+    priorities: Mapping[str, int]
+    isolated: frozenset[str]
 
 
 def live_settings(jobs: Jobs, catalog: Catalog, groups: Collection[str]) -> LiveSettings:
