@@ -19,6 +19,7 @@ from tidegate.dagster.sensors.failures import failure_sensor
 from tidegate.dagster.sensors.stall import stall_sensor
 from tidegate.project import Project
 from tidegate.project.jobs.alerts import Target
+from tidegate.store.writers import LiveRecord, OverdueGroup, recorded
 
 pytestmark = pytest.mark.medium
 
@@ -91,6 +92,23 @@ def test_causes_are_a_table_of_the_check_and_go_to_the_team_once(root: Path) -> 
     over = stall(root, team, better.cursor, 180)
     assert "OVER lagging: orders, from" in team.got[-1].body
     assert json.loads(over.cursor)["alerts"]["outbox"] == []
+
+
+def test_a_group_of_live_mode_that_hangs_fails_the_check_of_its_source_and_goes_to_the_team(
+    root: Path,
+) -> None:
+    commit(root, 1, berlin="11:35", paris="11:30")
+    team, hangs = Team(), (OverdueGroup("orders", NOW.timestamp() - 600, members=("orders",)),)
+    with recorded(root / ".tidegate", "local", LiveRecord(1.0, 1.0, ("orders",), overdue=hangs)) as file:
+        first = stall(root, team)
+        file.change(overdue=())
+        again = stall(root, team, first.cursor, 120)
+    events = {e.asset_key.to_user_string(): e for e in first.asset_events}
+    assert (events["orders"].passed, events["orders"].severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert "live_overdue" in [r.data["cause"] for r in events["orders"].metadata["causes"].records]
+    assert 'the group "orders" is overdue: its last tick ended at 2026-03-01 11:50:00 UTC' in team.got[0].body
+    assert [(e.asset_key.to_user_string(), e.passed) for e in again.asset_events] == [("orders", True)]
+    assert "live_overdue" in team.got[1].body
 
 
 def test_a_materialization_asks_for_a_new_evaluation_once(root: Path) -> None:

@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.findings.made import HELD, NOON, WAITS, found, micros, moving, part, silent, sink, source, view
-from tidegate.findings import KINDS, EarlierLooks, Waiting, diagnose
+from tidegate.findings import KINDS, EarlierLooks, Finding, Waiting, diagnose
 from tidegate.findings.facts import ProjectFacts
 from tidegate.findings.lag import Lag
 from tidegate.findings.model import iso
 from tidegate.project.jobs.stalls import Stall, StallLimits, limits_of
-from tidegate.store.writers import FailingMember, LiveRecord, LongWait, RefusedDefinitions, WriterState
+from tidegate.store.writers import (
+    FailingMember,
+    LiveRecord,
+    LongWait,
+    OverdueGroup,
+    RefusedDefinitions,
+    WriterState,
+)
 
 GOOD = [moving(at) for at in (-700, -400, -200, -1)]
 
@@ -198,6 +205,38 @@ def test_what_fails_in_live_mode_is_named_with_its_error() -> None:
     # What is asked about has nothing to do with what fails elsewhere.
     findings, _ = diagnose(replace(facts, views=()), lambda name: StallLimits())
     assert [one.asset for one in findings if one.kind == "live_failing"] == ["s"]
+
+
+def test_a_group_of_live_mode_that_hangs_is_an_error_at_its_source_or_at_what_was_asked_for() -> None:
+    last, first = (
+        OverdueGroup("S", NOON - 905, members=("S", "v")),
+        OverdueGroup("b", NOON - 400, ticked=False),
+    )
+    record = LiveRecord(NOON - 900, NOON - 600, ("s", "v", "b"), overdue=(last, first), pid=4711)
+    facts = ProjectFacts(NOON, sources=(source(*GOOD, writer=HELD),), views=(view(),), live=(record,))
+
+    def overdue(facts: ProjectFacts, limits: StallLimits = StallLimits()) -> list[Finding]:  # noqa: B008
+        return [one for one in diagnose(facts, lambda name: limits)[0] if one.kind == "live_overdue"]
+
+    (finding,) = overdue(facts)
+    assert (finding.asset, finding.severity, finding.since) == ("s", "error", iso(NOON - 905))
+    assert finding.text == (
+        'live mode, process 4711: the group "S" is overdue: its last tick ended at 2026-01-01 11:44:55 UTC, '
+        "15 minutes 5 seconds ago"
+    )
+    assert "log of live mode" in finding.advice
+    assert finding.numbers == {"process": 4711, "quiet_seconds": 905.0, "ticked": True}
+    # Its source is not among what was asked for, but a view that is in the same group.
+    assert [one.asset for one in overdue(replace(facts, sources=()))] == ["v"]
+    begun = replace(record, overdue=(replace(first, members=("b", "v")),))
+    (finding,) = overdue(replace(facts, live=(begun,)))
+    assert finding.text.endswith(
+        'the group "b" is overdue: it began at 2026-01-01 11:53:20 UTC, 6 minutes 40 seconds ago, and its first tick '
+        "has not finished"
+    )
+    # It is gone when the tick has finished, and can be ignored.
+    assert overdue(replace(facts, live=(replace(record, overdue=()),))) == []
+    assert overdue(facts, StallLimits(ignore=("live_overdue",))) == []
 
 
 def test_groups_that_wait_because_the_machine_is_too_small() -> None:

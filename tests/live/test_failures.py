@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 from tidegate.live.failures import Failures, Overdue
+from tidegate.live.groups import Group
 from tidegate.live.logs import JsonLog
 from tidegate.plan.events import (
     DefinitionsLoaded,
@@ -47,14 +48,16 @@ def test_a_group_that_hangs_is_told_once_with_the_time_of_its_last_tick_and_once
     overdue = Overdue(lambda: quiet, told.append, lambda: now)
     overdue.beat()
     assert told == []
-    quiet = {"g": (310.0, True)}
+    g, h = Group("g", ("g", "v")), Group("h", ("h",))
+    quiet = {g: (310.0, True)}
     overdue.beat()
-    now, quiet = 1_010.0, {"g": (320.01, True)}
+    now, quiet = 1_010.0, {g: (320.01, True)}
     overdue.beat()
-    assert told == [(OverdueGroup("g", 690.0),)]
-    quiet |= {"h": (305.0, False)}
+    of_g = OverdueGroup("g", 690.0, members=("g", "v"))
+    assert told == [(of_g,)]
+    quiet |= {h: (305.0, False)}
     overdue.beat()
-    assert told[1:] == [(OverdueGroup("g", 690.0), OverdueGroup("h", 705.0, ticked=False))]
+    assert told[1:] == [(of_g, OverdueGroup("h", 705.0, ticked=False, members=("h",)))]
     quiet = {}
     overdue.beat()
     assert told[2:] == [()]

@@ -205,9 +205,9 @@ def test_a_record_is_of_a_process_that_lives(tmp_path: Path) -> None:
         file.change(loads=(GroupLoad("a", 0.5, 0.25, 10.0, 20),))
         (found,) = running(tmp_path, "local")
         assert found.loads == (GroupLoad("a", 0.5, 0.25, 10.0, 20),)
-        file.change(overdue=(OverdueGroup("a", 7.5),))
+        file.change(overdue=(OverdueGroup("a", 7.5, members=("a", "v")),))
         (found,) = running(tmp_path, "local")
-        assert found.overdue == (OverdueGroup("a", 7.5),)
+        assert found.overdue == (OverdueGroup("a", 7.5, members=("a", "v")),)
         assert (found.began, found.waits, is_here(found)) == (("a",), (LongWait("a", 3.0, 2.0),), True)
         # One whose lock nobody holds is removed by who reads it; one that is held is of a process that lives, though
         # its number is not known here, as that of another container.

@@ -249,7 +249,7 @@ def test_a_group_is_overdue_when_its_tick_is_late_also_its_first_one_and_not_whi
     bench.passes(302)
     assert bench.supervisor.overdue() == {}
     bench.passes(599)
-    assert bench.supervisor.overdue() == {"a": (901.0, False), "b": (901.0, True)}
+    assert bench.supervisor.overdue() == {A: (901.0, False), B: (901.0, True)}
     bench.ticks("b")
     bench.dies("a", 1)
     bench.passes(0.5)

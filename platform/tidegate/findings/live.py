@@ -1,12 +1,12 @@
-"""Causes that concern live mode itself: definitions not taken up (E7), what fails, and too many groups."""
+"""Causes that concern live mode itself: definitions not taken up (E7), what fails, what hangs, and too many groups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tidegate.findings.facts import ProjectFacts
 from tidegate.findings.model import Candidate, Finding, iso
-from tidegate.store.writers import FailingMember, LiveRecord, RefusedDefinitions
+from tidegate.store.writers import FailingMember, LiveRecord, OverdueGroup, RefusedDefinitions
 from tidegate.wording import counted
 
 #: From so many tries on, what fails does not seem to pass by itself.
@@ -15,7 +15,7 @@ _MANY_TRIES = 3
 
 def of_live(facts: ProjectFacts) -> Iterator[Candidate]:
     """Of each process, at the first object that it keeps up to date: the definitions that it does not take up; what
-    fails; and the groups that wait, at the one that waits longest."""
+    fails; each group that is overdue; and the groups that wait, at the one that waits longest."""
     known = [source.status.name for source in facts.sources]
     known += [view.status.name for view in facts.views] + [sink.status.name for sink in facts.sinks]
     for record in facts.live:
@@ -27,6 +27,9 @@ def of_live(facts: ProjectFacts) -> Iterator[Candidate]:
             # (Of a group its name is that of one of its members.)
             for asset in (name for name in assets if name.casefold() == one.name.casefold()):
                 yield Candidate(_failing(asset, record, one), one.at)
+        for group in record.overdue:
+            for asset in _place(group, assets):
+                yield Candidate(_overdue(asset, record, group, facts.at), group.since)
         if record.waits and assets:
             asset = next((name for name in assets if name == record.waits[0].group), assets[0])
             yield Candidate(_waiting(asset, record))
@@ -44,6 +47,30 @@ def _failing(asset: str, record: LiveRecord, one: FailingMember) -> Finding:
         if one.code
         else "the log of live mode has more",
         numbers={"process": record.pid, "tries": one.attempt},
+    )
+
+
+def _place(group: OverdueGroup, assets: Sequence[str]) -> list[str]:
+    """The one that the group is called like, else the first member that is looked at: who asks about another member
+    wants to know, too. None if the group is not looked at."""
+    members = {name.casefold() for name in group.members}
+    named = [name for name in assets if name.casefold() == group.group.casefold()]
+    return (named or [name for name in assets if name.casefold() in members])[:1]
+
+
+def _overdue(asset: str, record: LiveRecord, group: OverdueGroup, at: float) -> Finding:
+    return Finding(
+        kind="live_overdue",
+        severity="error",
+        asset=asset,
+        text=f"live mode, process {record.pid}: {group.text(at)}",
+        advice="see what the group did last in the log of live mode; if the tick does not end, stop live mode and "
+        "start it again: no row is lost or counted twice (R2); --isolate gives the group its own process",
+        numbers={
+            "process": record.pid,
+            "quiet_seconds": round(at - group.since, 3),
+            "ticked": group.ticked,
+        },
     )
 
 

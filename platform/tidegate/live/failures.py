@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from tidegate.live.groups import Group
 from tidegate.plan.events import (
     DefinitionsLoaded,
     Event,
@@ -67,19 +68,20 @@ class Overdue:
 
     def __init__(
         self,
-        quiet: Callable[[], Mapping[str, tuple[float, bool]]],
+        quiet: Callable[[], Mapping[Group, tuple[float, bool]]],
         told: Callable[[tuple[OverdueGroup, ...]], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._quiet, self._told, self._clock = quiet, told, clock
-        self._found: dict[str, OverdueGroup] = {}
+        self._found: dict[Group, OverdueGroup] = {}
 
     def beat(self) -> None:
         """Look."""
         now, before = self._clock(), self._found
         self._found = {
-            name: before.get(name) or OverdueGroup(name, round(now - seconds, 3), ticked)
-            for name, (seconds, ticked) in self._quiet().items()
+            group: before.get(group)
+            or OverdueGroup(group.name, round(now - seconds, 3), ticked, group.members)
+            for group, (seconds, ticked) in self._quiet().items()
         }
         if self._found != before:
             self._told(tuple(self._found.values()))

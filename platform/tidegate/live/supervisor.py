@@ -115,14 +115,14 @@ class Supervisor:
             status = "degraded" if any(one["failing"] for one in groups.values()) else "ok"
         return {"status": status, "groups": groups}
 
-    def overdue(self) -> dict[str, tuple[float, bool]]:
+    def overdue(self) -> dict[Group, tuple[float, bool]]:
         """For how many seconds each group has finished no tick that should have, and whether it has since its worker
         began. (For the thread of `run`.)"""
         found = {}
         for one in self.schedule.watched:
             since = self._spawned.get(one.group.name) if one.last_tick is None else one.last_tick
             if one.alive and since is not None and not self._is_in_time(one, self.clock() - since):
-                found[one.group.name] = self.clock() - since, one.last_tick is not None
+                found[one.group] = self.clock() - since, one.last_tick is not None
         return found
 
     def tell(self, event: Event) -> None:

@@ -13,13 +13,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from tidegate.errors import TidegateError
 from tidegate.project.disk import private_folder, write_whole
+from tidegate.project.reading.durations import format_duration
 
 if TYPE_CHECKING:
     from tidegate.project import Project
@@ -167,11 +168,20 @@ class FailingMember:
 @dataclass(frozen=True)
 class OverdueGroup:
     """A group of live mode that should have finished a tick minutes ago, and has not failed. `since`: the end of its
-    last tick, or (not `ticked`) when its worker began, s since 1970."""
+    last tick, or (not `ticked`) when its worker began, s since 1970. `members`: what the group keeps up to date."""
 
     group: str
     since: float
     ticked: bool = True
+    members: tuple[str, ...] = ()
+
+    def text(self, now: float) -> str:
+        """For people: which group it is, and since when."""
+        at = datetime.fromtimestamp(self.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        ago = f"{format_duration(max(0.0, now - self.since))} ago"
+        if self.ticked:
+            return f'the group "{self.group}" is overdue: its last tick ended at {at}, {ago}'
+        return f'the group "{self.group}" is overdue: it began at {at}, {ago}, and its first tick has not finished'
 
 
 @dataclass(frozen=True)
@@ -284,7 +294,10 @@ def _read(path: Path) -> LiveRecord | None:
         # (A process of an earlier release does not say these.)
         facts["loads"] = tuple(GroupLoad(**one) for one in facts.get("loads", ()))
         facts["failing"] = tuple(FailingMember(**one) for one in facts.get("failing", ()))
-        facts["overdue"] = tuple(OverdueGroup(**one) for one in facts.get("overdue", ()))
+        facts["overdue"] = tuple(
+            OverdueGroup(**one | {"members": tuple(one.get("members", ()))})
+            for one in facts.get("overdue", ())
+        )
         return LiveRecord(**facts, refused=None if refused is None else RefusedDefinitions(**refused))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

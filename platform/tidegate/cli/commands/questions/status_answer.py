@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.cli.selection import chosen
@@ -68,15 +67,12 @@ def tell_status(console: Console, project: Project, catalog: Catalog, asked: Sta
 
 def _overdue(found: ProjectStatus) -> list[str]:
     """What nothing else shows: a group that hangs has no error."""
-    lines, now = [], time.time()
-    for pid, one in ((process.pid, one) for process in found.live for one in process.overdue):
-        at = datetime.fromtimestamp(one.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        ago = f"{format_duration(max(0.0, now - one.since))} ago"
-        what = f"its last tick ended at {at}, {ago}"
-        if not one.ticked:
-            what = f"it began at {at}, {ago}, and its first tick has not finished"
-        lines.append(f'live mode, process {pid}: the group "{one.group}" is overdue: {what}')
-    return lines
+    now = time.time()
+    return [
+        f"live mode, process {process.pid}: {one.text(now)}"
+        for process in found.live
+        for one in process.overdue
+    ]
 
 
 def _of_interest(
