@@ -5,82 +5,16 @@ from __future__ import annotations
 import random
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.live.supervised import A, B, Bench, FakeWorker
 from tidegate.live.groups import Group
 from tidegate.live.schedule import BackOff
 from tidegate.live.supervisor import Supervisor
-from tidegate.live.workers import Death, Hear
 from tidegate.plan import events
-from tidegate.plan.events import Event
 
-A, B = Group("a", ("a", "a_hourly")), Group("b", ("b",))
 WORKER = Path(__file__).with_name("worker.py")
-
-
-class FakeWorker:
-    """Remembers what it was told; what it says is put into the supervisor by the test."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid, self.told = pid, []
-
-    def stop(self) -> None:
-        self.told.append("stop")
-
-    def kill(self) -> None:
-        self.told.append("kill")
-
-
-class Bench:
-    """A supervisor whose clock stands still until it is moved."""
-
-    def __init__(self, *groups: Group, **options: Any) -> None:
-        self.now = 0.0
-        self.workers: list[FakeWorker] = []
-        self.alone: list[bool] = []
-        self.told: list[Event | str] = []
-        self.supervisor = Supervisor(
-            groups,
-            self._spawn,
-            lambda group, event: self.told.append(event),
-            clock=lambda: self.now,
-            back_off=BackOff(first=1.0, longest=8.0, healthy=60.0),
-            chance=lambda: 0.0,
-            **options,
-        )
-        self.supervisor.start()
-
-    def _spawn(self, group: Group, alone: bool, hear: Hear) -> FakeWorker:
-        self.alone.append(alone)
-        self.workers.append(FakeWorker(100 + len(self.workers)))
-        return self.workers[-1]
-
-    def state(self, name: str) -> str:
-        return self.supervisor.schedule.of(name).state
-
-    def hears(self, name: str, event: Event) -> None:
-        self.supervisor.handle(name, ("event", event.to_dict()))
-
-    def ticks(self, name: str, failing: tuple[str, ...] = ()) -> None:
-        self.hears(name, events.TickFinished(name, 1, 5, False, 0.5, 0.1, failing))
-
-    def dies(self, name: str, code: int) -> None:
-        self.supervisor.handle(name, ("exit", code))
-
-    def process_dies(self, **working: bool) -> None:
-        """That of these groups; whether it was at work for each."""
-        at_work = frozenset(name for name, was in working.items() if was)
-        death = Death(-signal.SIGKILL, tuple(working), at_work)
-        self.supervisor.handle(next(iter(working)), ("death", death))
-
-    def passes(self, seconds: float) -> None:
-        self.now += seconds
-        self.supervisor.on_time()
-
-    def exits(self) -> list[events.WorkerExited]:
-        return [e for e in self.told if isinstance(e, events.WorkerExited)]
 
 
 def test_a_dead_worker_starts_again_later_each_time_and_soon_after_a_healthy_period() -> None:

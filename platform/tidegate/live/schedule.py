@@ -38,6 +38,7 @@ from tidegate.plan.events import (
     WorkerSpawned,
 )
 from tidegate.plan.pauses import Pauses
+from tidegate.wording import counted
 
 State = Literal["starting", "running", "backing_off", "failed", "stopped"]
 DONE, UNCLEAN, GIVEN_UP = 0, 1, 2
@@ -148,7 +149,7 @@ def step(schedule: GroupSchedule, event: Happened) -> Step:
             one = schedule.of(name)
             return schedule._with(replace(one, last_tick=at) if one.state == "running" else one), ()
         case Exited():
-            return _exited(schedule, event, innocent=False)
+            return _exited(schedule, event, _group_ended(schedule, event), innocent=False)
         case Died():
             return _died(schedule, event)
         case Redefined():
@@ -232,7 +233,7 @@ def _died(schedule: GroupSchedule, event: Died) -> Step:
         innocent = bool(event.working) and name not in event.working and not one.alone
         schedule = schedule._with(replace(one, deaths=one.deaths + (name in event.working)))
         exited = Exited(name, event.code, event.at, event.chance)
-        schedule, told = _exited(schedule, exited, innocent)
+        schedule, told = _exited(schedule, exited, _process_ended(one, event.code), innocent)
         actions += told
     blamed = [one for one in schedule.watched if one.group.name in event.working and not one.alive]
     worst = max(blamed, key=lambda one: one.deaths, default=None)
@@ -242,11 +243,10 @@ def _died(schedule: GroupSchedule, event: Died) -> Step:
     return schedule, actions
 
 
-def _exited(schedule: GroupSchedule, event: Exited, innocent: bool) -> Step:
-    was, code = schedule.of(event.group), event.code
+def _exited(schedule: GroupSchedule, event: Exited, why: str, innocent: bool) -> Step:
+    was, code, pause = schedule.of(event.group), event.code, None
     if not was.alive:
         raise AssertionError(f"{event.group} has no worker that could end")
-    why, pause = _manner(was, code), None
     one = replace(was, alive=False, pid=None, kill_at=None)
     if one.leaves and not schedule.stopping:
         return _left(schedule, one, Tell(one.group, WorkerExited(event.group, code, None, why)))
@@ -313,20 +313,43 @@ def _killed(one: Watched) -> tuple[Watched, tuple[Action, ...]]:
     return replace(one, kill_at=None, killed=True), (Kill(one.group),)
 
 
-def _manner(one: Watched, code: int) -> str:
-    """How a worker ended, in words."""
-    worker = f"worker {one.pid or '?'}"
+def _group_ended(schedule: GroupSchedule, event: Exited) -> str:
+    """How a group ended whose process is still there, in words."""
+    one = schedule.of(event.group)
     if one.killed:
-        return f"{worker} was killed because it did not stop in time"
+        return _killed_text(one)
+    others = sum(
+        other.alive and other.pid == one.pid
+        for other in schedule.watched
+        if other.group.name != one.group.name
+    )
+    left = counted(others, "other group") if others else "no other groups"
+    how = "ended" + (f" with exit code {event.code}" if event.code else "")
+    if one.failed is not None:
+        how = f"failed: {_told(one.failed)}"
+    return f"the group {how}; {_worker(one)} has {left}"
+
+
+def _process_ended(one: Watched, code: int) -> str:
+    """How the process of a group ended, and the group with it, in words."""
+    if one.killed:
+        return _killed_text(one)
     if code < 0:
         try:
             name = signal.Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
-        return f"{worker} was killed by {name}"
-    if one.failed is not None:
-        return f"{worker} failed: {_told(one.failed)}"
-    return f"{worker} ended" + (f" with exit code {code}" if code else "")
+        return f"{_worker(one)} was killed by {name}"
+    how = f"{_worker(one)} ended" + (f" with exit code {code}" if code else "")
+    return how if one.failed is None else f"the group failed: {_told(one.failed)}; {how}"
+
+
+def _killed_text(one: Watched) -> str:
+    return f"{_worker(one)} was killed because it did not stop in time"
+
+
+def _worker(one: Watched) -> str:
+    return f"worker {one.pid or '?'}"
 
 
 def _told(failed: WorkerFailed) -> str:
