@@ -21,6 +21,7 @@ from tidegate.project import Project
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import load_table
 from tidegate.store.status import read_status
+from tidegate.store.writers import running
 from tidegate.testing.runner import QUICK
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -99,6 +100,11 @@ class Live:
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
+    def failing(self) -> list[tuple[str, str, str]]:
+        """What `tidegate status --failing` goes by."""
+        (record,) = running(self.root / ".tidegate", self.env)
+        return [(one.name, one.kind, one.message) for one in record.failing]
+
     def get(self, path: str) -> str:
         with urllib.request.urlopen(self.url + path, timeout=30) as answer:
             return answer.read().decode()
@@ -146,9 +152,7 @@ def test_R2_live_survives_the_deaths_of_worker_jvm_and_supervisor_and_stops_in_o
     assert live.say("reload", "--json")[0]["processes"][0]["began"] == ["clicks"]
     assert live.until("worker_started", 2)["pid"] == worker
     live.assets.write_text("CREATE SOURCE clicks (")
-    os.kill(worker, signal.SIGKILL)
-    again = live.until("worker_started", 3)["pid"]
-    assert again != worker
+    again = _it_is_killed(live, worker)
     live.assets.write_text(ASSET)
     live.drop("2", "12:02:30", "12:00:30")
     live.wait(lambda: live.metric('tidegate_view_rows_total{view="per_minute"}') == 2)
@@ -186,6 +190,17 @@ def _each_row_is_judged_and_told_once(live: Live, second: Live) -> None:
     dying = {first[-1]["epoch"] + 1} - {e["epoch"] for e in told}
     assert sorted([*dying, *(e["epoch"] for e in told)]) == list(range(1, (source.epoch or 0) + 1))
     assert sum(e["on_time"] + e["late"] + e["rejected"] for e in told) == (8 if dying else 10)
+
+
+def _it_is_killed(live: Live, worker: int) -> int:
+    """Its group has said nothing, and fails until the next worker has started, which is returned."""
+    os.kill(worker, signal.SIGKILL)
+    live.wait(lambda: live.failing() == [("clicks", "group", f"worker {worker} was killed by SIGKILL")])
+    assert len(live.told("worker_started")) == 2
+    again: int = live.until("worker_started", 3)["pid"]
+    assert again != worker
+    live.wait(lambda: live.failing() == [])
+    return again
 
 
 def _its_jvm_dies(live: Live, worker: int) -> None:

@@ -11,6 +11,7 @@ from tidegate.plan.events import (
     Event,
     MemberFailed,
     MemberRecovered,
+    WorkerExited,
     WorkerFailed,
     WorkerStarted,
 )
@@ -28,6 +29,8 @@ class Failures:
     ) -> None:
         self._told, self._clock = told, clock
         self._found: dict[tuple[str, str, str], FailingMember] = {}
+        #: Groups that have said themselves why they end.
+        self._explained: set[str] = set()
 
     def __call__(self, group: str | None, event: Event | str) -> None:
         """Take in an event."""
@@ -39,9 +42,12 @@ class Failures:
             case MemberRecovered():
                 self._found.pop((name, event.name, event.kind), None)
             case WorkerFailed():
-                known = before.get((name, name, _GROUP))
-                attempt = 1 if known is None else known.attempt + 1
-                self._fails(name, name, _GROUP, event.code, event.message, attempt)
+                self._explained.add(name)
+                self._group_fails(name, event.code, event.message)
+            case WorkerExited():
+                if event.exit_code and event.restart_seconds is not None and name not in self._explained:
+                    self._group_fails(name, None, event.why)
+                self._explained.discard(name)
             case WorkerStarted():
                 self._forget(name)
             case DefinitionsLoaded():
@@ -49,6 +55,10 @@ class Failures:
                     self._forget(ended)
         if self._found != before:
             self._told(tuple(self._found.values()))
+
+    def _group_fails(self, group: str, code: str | None, message: str) -> None:
+        known = self._found.get((group, group, _GROUP))
+        self._fails(group, group, _GROUP, code, message, 1 if known is None else known.attempt + 1)
 
     def _fails(self, group: str, name: str, kind: str, code: str | None, message: str, attempt: int) -> None:
         self._found[group, name, kind] = FailingMember(
