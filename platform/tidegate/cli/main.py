@@ -53,7 +53,13 @@ def main() -> None:
     if sys.argv[1:2] and sys.argv[1] in _QUESTIONS:
         # Nearly everything that they make is needed to the end. To look for what is not takes a tenth of their time.
         gc.disable()
-    app()
+        try:
+            app()
+        finally:
+            # Python looks for it once more at its end, whatever is disabled: as long as all reading has taken.
+            gc.freeze()
+    else:
+        app()
 
 
 if __name__ == "__main__":

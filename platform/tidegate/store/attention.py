@@ -47,8 +47,14 @@ def first_of_all(found: ProjectStatus, changed: Collection[str] = (), only: bool
 
 def document(found: ProjectStatus, changed: Collection[str] = ()) -> dict[str, Any]:
     """JSON-ready, as `first_of_all` has it; `attention`: the names of those that want it."""
-    shown, concerned = first_of_all(found, changed), _concerned(found, changed)
-    return shown.to_dict() | {"attention": [one.name for one in shown.all if wants_attention(one, concerned)]}
+    shown = first_of_all(found, changed)
+    return shown.to_dict() | {"attention": attention(shown, changed)}
+
+
+def attention(found: ProjectStatus, changed: Collection[str] = ()) -> list[str]:
+    """The names of those that want attention."""
+    concerned = _concerned(found, changed)
+    return [one.name for one in found.all if wants_attention(one, concerned)]
 
 
 def _concerned(found: ProjectStatus, changed: Collection[str]) -> set[str]:

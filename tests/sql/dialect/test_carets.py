@@ -8,6 +8,9 @@ from tests.sql.cases import CASES
 from tests.sql.support import prelude
 from tidegate.errors import TidegateError
 from tidegate.sql import analyse
+from tidegate.sql.dialect.dialect import to_text, tokenize
+from tidegate.sql.dialect.parsing import parse_query
+from tidegate.sql.dialect.text import Text, with_places
 
 REFUSED = [
     (path.stem, number, statement.strip())
@@ -62,3 +65,18 @@ def test_a_word_in_quotes_is_no_keyword() -> None:
     where = refusal(statement).location
     assert where is not None
     assert (where.column, where.length) == (statement.index("DISTINCT") + 1, 8)
+
+
+def test_a_copy_with_places_is_the_same_at_the_same_places_and_has_its_own() -> None:
+    text = Text("SELECT a.b /* why */ AS c, sum(x + 1) OVER (PARTITION BY y) FROM t AS a JOIN u USING (id)")
+    query = parse_query(text, tokenize(text))
+    copy = with_places(query)
+    assert copy == query
+    assert to_text(copy) == to_text(query)
+    pairs = list(zip(query.walk(), copy.walk(), strict=True))
+    assert len(pairs) > 15
+    assert any("span" in one.meta for one, _ in pairs)
+    for one, other in pairs:
+        assert (other.meta, other.comments) == (one.meta, one.comments)
+        assert other is not one
+        assert other.meta is not one.meta

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from tidegate.sql.dialect.dialect import Fragment, to_spark
+from tidegate.sql.dialect.text import without_places
 
 #: Roles: rows with the results of calls with OVER in event time, and what a gate inline is to judge.
 OVER, SLICE = "over", "slice"
@@ -67,9 +68,8 @@ def select_from(
     **clauses: exp.Expr | list[exp.Join] | None,
 ) -> exp.Select:
     """SELECT items FROM source WHERE …, and what else `clauses` say. A `source` may be read by several queries."""
-    found = exp.Select(
-        expressions=list(items), from_=exp.From(this=source.copy() if source.parent else source)
-    )
+    read = without_places(source) if source.parent else source
+    found = exp.Select(expressions=list(items), from_=exp.From(this=read))
     if where is not None:
         found.set("where", exp.Where(this=where))
     for key, clause in clauses.items():

@@ -220,7 +220,7 @@ def lost_totals(node: exp.Expr, lookup: Lookup) -> list[exp.Expr]:
             type_ is not None and type_.name == "decimal" and bool(type_.params) and type_.params[0] > _ROOMY
         )
         if is_long or (type_ == BIGINT and name in _SUMS):
-            there = outer.copy()
+            there = without_places(outer)
             (there.this if isinstance(there, exp.Filter) else there).set("this", "count")
             some = exp.GT(this=safe(there, lookup), expression=exp.Literal.number(0))
             found.append(
@@ -248,7 +248,7 @@ def _known(node: exp.Expr) -> exp.Expr:
 
 
 def _cast(node: exp.Expr, type_: str) -> exp.Cast:
-    return exp.Cast(this=node, to=_type(type_).copy())
+    return exp.Cast(this=node, to=without_places(_type(type_)))
 
 
 @lru_cache(256)

@@ -37,7 +37,9 @@ class Text:
         start = min(start, max(len(self.sql) - 1, 0))
         row = bisect_right(self._starts, start) - 1
         first = self._starts[row]
-        line = self.sql[first:].split("\n", 1)[0].rstrip("\r")
+        line = self.sql[first : self._starts[row + 1] - 1 if row + 1 < len(self._starts) else None].rstrip(
+            "\r"
+        )
         length = max(1, min(end, first + len(line) - 1) - start + 1)
         return Location(self.file, self.base_line + row, start - first + 1, length, line)
 
@@ -65,6 +67,18 @@ def node_span(node: exp.Expr) -> Span:
     starts = [m["span"][0] if "span" in m else m["start"] for m in inner]
     ends = [m["span"][1] if "span" in m else m["end"] for m in inner]
     return min(starts), max(ends)
+
+
+def with_places(node: E) -> E:
+    """As `copy()`, which takes longer: it copies each offset of each place, though nobody changes one."""
+    copy = without_places(node, _part_with_places)
+    copy.comments = node.comments and [*node.comments]
+    copy.meta.update(node.meta)
+    return copy
+
+
+def _part_with_places(node: exp.Expr) -> exp.Expr:
+    return with_places(node)
 
 
 def without_places(node: E, made: Callable[[exp.Expr], exp.Expr] | None = None) -> E:

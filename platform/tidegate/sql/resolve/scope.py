@@ -17,7 +17,7 @@ from tidegate.sql.dialect.functions import kind_of, reach_of, spark_functions
 from tidegate.sql.dialect.infer import infer
 from tidegate.sql.dialect.intervals import MOST_YEARS, is_too_long
 from tidegate.sql.dialect.system_names import NAMES, WATERMARK, absent_hint
-from tidegate.sql.dialect.text import Text, node_span
+from tidegate.sql.dialect.text import Text, node_span, with_places
 from tidegate.sql.dialect.types import UNKNOWN, SparkType, from_datatype, parse_ddl
 from tidegate.sql.resolve.reach import Spans
 from tidegate.watermark import Derived, Identity
@@ -98,7 +98,7 @@ class ColumnScope:
         if isinstance(node, exp.Column):
             # Most are one: nothing else of what follows can be in it.
             return self._column(node)
-        copy = node.copy()
+        copy = with_places(node)
         # The root may be replaced itself, so it needs a parent.
         root = exp.Paren(this=copy)
         for call in list(root.find_all(exp.Anonymous)):

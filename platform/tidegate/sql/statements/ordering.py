@@ -37,11 +37,12 @@ def in_reading_order(views: Sequence[tuple[Text, CreateViewSyntax]]) -> list[tup
 
 def named(query: exp.Expr) -> Iterator[str]:
     """The relations that a query names, CTEs among them."""
-    for table in query.find_all(exp.Table):
-        if isinstance(table.this, exp.Identifier):
+    found = list(query.find_all(exp.Table, exp.Anonymous))
+    for table in found:
+        if isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier):
             yield table.name.casefold()
-    for call in query.find_all(exp.Anonymous):
-        if call.name.upper() in _OVER_RELATIONS and call.expressions:
+    for call in found:
+        if isinstance(call, exp.Anonymous) and call.name.upper() in _OVER_RELATIONS and call.expressions:
             first = call.expressions[0]
             if isinstance(first, exp.Column):
                 yield first.name.casefold()

@@ -13,7 +13,7 @@ from tidegate.sql.dialect.functions import kind_of
 from tidegate.sql.dialect.inner_names import LOST
 from tidegate.sql.dialect.query import called, own, quoted_column, select_from, subquery
 from tidegate.sql.dialect.rewrite import lost_totals, safe
-from tidegate.sql.dialect.text import Text, node_span
+from tidegate.sql.dialect.text import Text, node_span, without_places
 from tidegate.sql.dialect.warnings import warn
 from tidegate.sql.grammar.parts import group_by_all, keyword_location, refuse_arguments
 from tidegate.sql.resolve.flow import Item
@@ -109,7 +109,7 @@ class Grouping:
 
     def _group_by(self, names: dict[exp.Expr, str]) -> exp.Group | None:
         # A literal would be taken for an ordinal, and groups nothing anyway.
-        keys = [with_names(k, names).copy() for k in self.keys if not isinstance(k, exp.Literal)]
+        keys = [without_places(with_names(k, names)) for k in self.keys if not isinstance(k, exp.Literal)]
         if self.paired and any(map(is_bound, self.keys)):
             keys = [*map(quoted_column, _BOUNDS), *keys]
         for word, inside in self.several:

@@ -18,7 +18,7 @@ from tidegate.plan.lost_totals import lost_totals_text
 from tidegate.plan.versions import held_text
 from tidegate.project.reading.durations import format_duration
 from tidegate.session.deployed import changed_definitions
-from tidegate.store.attention import document, first_of_all
+from tidegate.store.attention import attention, document, first_of_all
 from tidegate.store.once import read_once
 from tidegate.store.status import read_status
 from tidegate.wording import counted
@@ -48,17 +48,17 @@ def tell_status(console: Console, project: Project, catalog: Catalog, asked: Sta
     erasing = _unfinished(project, found)
     concerned = {*changed, *erasing}
     found = first_of_all(found, concerned, only=asked.failing)
-    data = document(found, concerned)
-    data["changed"] = [{"name": name} | w.to_dict() for name, w in changed.items()]
-    data["erasing"] = [{"name": name, "by": one.by, "at": one.at} for name, one in erasing.items()]
     if console.shape.json:
+        data = document(found, concerned)
+        data["changed"] = [{"name": name} | w.to_dict() for name, w in changed.items()]
+        data["erasing"] = [{"name": name, "by": one.by, "at": one.at} for name, one in erasing.items()]
         console.document(data, "")
         return
     text = render(found, asked.partitions, changed, asked.width)
     if not asked.failing and (wanted is None or asked.group is not None):
         text = "\n\n".join([text, *_loads(found, asked.group, asked.width)])
     hanging, notes = _overdue(found), _of_interest(found, changed, erasing)
-    if asked.failing and not data["attention"]:
+    if asked.failing and not attention(found, concerned):
         text = "" if notes or hanging else "nothing needs attention"
     # (People are shown none of the data, which are much more than the text where another process answers.)
     blocks = ("\n".join(hanging), text, "\n".join(notes))
