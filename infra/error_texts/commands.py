@@ -107,4 +107,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "For a view: `tidegate apply NAME`. For a source: undo the change, give the new definition another name, or DROP "
         "the source.",
     ),
+    "TG908": (
+        "In a text, a backslash begins an escape, as in Spark: `'\\n'` is a line break, and two backslashes are one. "
+        "Before any other character the backslash is lost: `'\\d'` is only a d. In RisingWave and PostgreSQL it would be a "
+        "backslash and a d.",
+        "Write the text as `r'…'`, or each backslash twice.",
+    ),
 }

@@ -79,6 +79,12 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, str, int, int], str, str]] = {
         "avg of text: each value is converted to DOUBLE",
         "CAST the text",
     ),
+    "TG908": (
+        {"assets/a.sql": source() + OVER.format(call=r"regexp_like(note, '^(a)\1$')")},
+        ("TG908", "assets/a.sql", 4, 30),
+        r"\1 in a text is only 1, as in Spark",
+        "write r'…'",
+    ),
     "TG904": (
         {"assets/a.sql": source() + view("v", emit="") + SINK.format(name="k", of="v")},
         ("TG904", "assets/a.sql", 5, 13),

@@ -19,6 +19,7 @@ from sqlglot.tokens import Token, TokenType
 from tidegate.sql.dialect import dialect
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.text import Text, node_span, token_span
+from tidegate.sql.dialect.warnings import warn
 
 # Words that say nothing: they may come and go.
 _NOISE = frozenset(
@@ -71,6 +72,10 @@ _UNITS = re.compile(r"^(MICROSECOND|MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONT
 _CLOSERS = (TokenType.FROM, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.COMMA)
 _AFTER_GROUP_BY = (TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.UNION)
 _SIGNIFICANT = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
+#: An escape that means something, or what follows a backslash that means nothing.
+_ESCAPE = re.compile(
+    r"\\(?:[0bnrtZ'\"\\%_]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[01][0-7]{2}|(?P<lost>.))", re.DOTALL
+)
 
 
 class _Rereader(dialect.TidegateParser):
@@ -114,6 +119,7 @@ def check_round_trip(
             "tidegate and Spark would not read this in the same way",
             text.at(token_span(span[0], span[-1])),
         )
+    _warn_of_lost_backslashes(text, span)
 
 
 def _check_commas(text: Text, span: list[Token]) -> None:
@@ -132,6 +138,18 @@ def _check_commas(text: Text, span: list[Token]) -> None:
             raise error("TG102", f'nothing follows this "{token.text}"', text.at(token_span(token)))
         if dangling and token.token_type in (TokenType.COMMA, TokenType.PLUS, TokenType.DASH):
             raise error("TG102", f'nothing follows this "{token.text}"', text.at(token_span(token)))
+
+
+def _warn_of_lost_backslashes(text: Text, span: list[Token]) -> None:
+    """TG908 for each text with a backslash of which nothing is left: in a pattern it was hardly meant so."""
+    for token in span:
+        if token.token_type is not TokenType.STRING or "\\" not in (written := text.slice(token_span(token))):
+            continue
+        lost = [found["lost"] for found in _ESCAPE.finditer(written) if found["lost"] is not None]
+        if lost:
+            message = f"\\{lost[0]} in a text is only {lost[0]}, as in Spark: the backslash is lost"
+            hint = "for a pattern write r'…', in which backslashes are what they are, or two backslashes for each one"
+            warn("TG908", message, text.at(token_span(token)), hint)
 
 
 @lru_cache(4096)

@@ -16,6 +16,7 @@ WARNINGS: dict[str, str] = {
     "TG905": "cron fields that never fire",
     "TG906": "a source that nothing reads",
     "TG907": "a definition that differs from the one of the stored rows",
+    "TG908": "a backslash in a text that means nothing, and is lost",
 }
 
 _found: ContextVar[list[TidegateWarning] | None] = ContextVar("warnings", default=None)
