@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,12 @@ from tidegate.findings.facts import ProjectFacts
 from tidegate.findings.lag import Lag
 from tidegate.findings.model import iso
 from tidegate.project.jobs.stalls import Stall, StallLimits, limits_of
+from tidegate.store.machine import CpuUse
 from tidegate.store.writers import (
     FailingMember,
+    GroupLoad,
+    LateGroup,
     LiveRecord,
-    LongWait,
     OverdueGroup,
     RefusedDefinitions,
     WriterState,
@@ -239,17 +242,48 @@ def test_a_group_of_live_mode_that_hangs_is_an_error_at_its_source_or_at_what_wa
     assert overdue(facts, StallLimits(ignore=("live_overdue",))) == []
 
 
-def test_groups_that_wait_because_the_machine_is_too_small() -> None:
-    waits = (LongWait("s", 12.5, 2.0), LongWait("b", 3.0, 2.0))
-    record = LiveRecord(NOON - 900, NOON - 600, ("s", "v"), waits=waits, pid=4711)
-    facts = ProjectFacts(NOON, sources=(source(*GOOD, writer=HELD),), views=(view(),), live=(record,))
-    findings, _ = diagnose(facts, lambda name: StallLimits())
+def too_small(**facts: Any) -> Finding:
+    late = (LateGroup("s", 2.0, 12.5, 6.0), LateGroup("b", 2.0, 3.0, 0.2))
+    record = LiveRecord(NOON - 900, NOON - 600, ("s", "v"), **{"late": late, "pid": 4711} | facts)
+    found = ProjectFacts(NOON, sources=(source(*GOOD, writer=HELD),), views=(view(),), live=(record,))
+    findings, _ = diagnose(found, lambda name: StallLimits())
     (finding,) = (one for one in findings if one.kind == "machine_too_small")
-    assert (finding.asset, finding.severity, finding.numbers) == ("s", "warning", {"s": 12.5, "b": 3.0})
+    return finding
+
+
+def test_groups_that_wait_because_the_machine_is_too_small() -> None:
+    finding = too_small()
+    assert (finding.asset, finding.severity, finding.numbers) == ("s", "warning", {"s": 16.5, "b": 1.2})
     assert finding.text == (
-        "live mode, process 4711: the group s waits 12.5 s for a free thread, at an interval of 2 s, and 1 other group "
-        "as well"
+        "live mode, process 4711: groups wait for a free thread: ticks of s begin 12.5 s after they are due and take "
+        "6 s, at an interval of 2 s; ticks of b begin 3 s after they are due and take 0.2 s, at an interval of 2 s"
     )
+    assert finding.advice.startswith("give the machine more cores")
+
+
+def test_groups_that_are_late_because_the_cpu_is_fully_used() -> None:
+    loads = (GroupLoad("s", 1.2, 1.0, 7.0, 50), GroupLoad("b", 0.61, 1.0, 7.0, 50))
+    late = tuple(LateGroup(name, 1.0, 0.0, 8.0 - n) for n, name in enumerate("sbcde"))
+    finding = too_small(late=late, loads=loads, cpu=CpuUse(1.97, 2.0))
+    assert finding.text == (
+        "live mode, process 4711: the CPU is fully used, 1.97 of 2 cores, 1.81 by this live mode: ticks of s take 8 s, "
+        "at an interval of 1 s; ticks of b take 7 s, at an interval of 1 s; ticks of c take 6 s, at an interval of "
+        "1 s; 2 other groups as well"
+    )
+    assert finding.numbers == {
+        "cores": 2.0,
+        "cores_used": 1.97,
+        "cores_used_here": 1.81,
+        **{"s": 7.0, "b": 6.0, "c": 5.0, "d": 4.0, "e": 3.0},
+    }
+    assert finding.advice.startswith("give the machine more cores")
+    # What else runs on the machine makes it too small just as well.
+    behind = replace(late[0], backlog=True)
+    finding = too_small(late=(behind,), loads=loads[1:], cpu=CpuUse(0.98, 1.0))
+    assert (
+        "fully used, 0.98 of 1 core, 0.61 by this live mode: ticks of s, which has a backlog," in finding.text
+    )
+    assert finding.advice.startswith("let other processes, which use 0.37 cores, run elsewhere; or give")
 
 
 def test_sink_behind_its_view() -> None:

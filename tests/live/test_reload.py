@@ -24,7 +24,8 @@ from tidegate.cli.main import app
 from tidegate.live import process
 from tidegate.live.reloading import Reloader
 from tidegate.project import Project
-from tidegate.store.writers import GroupLoad, LiveRecord, LongWait, OverdueGroup, is_here, recorded, running
+from tidegate.store.machine import CpuUse
+from tidegate.store.writers import GroupLoad, LateGroup, LiveRecord, OverdueGroup, is_here, recorded, running
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 ALL = LiveRequest(None, None, None, (), ())
@@ -199,16 +200,20 @@ def test_a_record_is_of_a_process_that_lives(tmp_path: Path) -> None:
     with recorded(tmp_path, "local", record) as file:
         assert running(tmp_path, "local") == [record]
         assert running(tmp_path, "production") == []
-        file.change(began=("a",), waits=(LongWait("a", 3.0, 2.0),))
+        late = LateGroup("a", 2.0, 3.0, 0.5)
+        file.change(began=("a",), late=(late,))
         (found,) = running(tmp_path, "local")
-        assert found.loads == ()
+        assert (found.loads, found.cpu) == ((), None)
+        file.change(cpu=CpuUse(1.9, 2.0))
+        (found,) = running(tmp_path, "local")
+        assert found.cpu == CpuUse(1.9, 2.0)
         file.change(loads=(GroupLoad("a", 0.5, 0.25, 10.0, 20),))
         (found,) = running(tmp_path, "local")
         assert found.loads == (GroupLoad("a", 0.5, 0.25, 10.0, 20),)
         file.change(overdue=(OverdueGroup("a", 7.5, members=("a", "v")),))
         (found,) = running(tmp_path, "local")
         assert found.overdue == (OverdueGroup("a", 7.5, members=("a", "v")),)
-        assert (found.began, found.waits, is_here(found)) == (("a",), (LongWait("a", 3.0, 2.0),), True)
+        assert (found.began, found.late, is_here(found)) == (("a",), (late,), True)
         # One whose lock nobody holds is removed by who reads it; one that is held is of a process that lives, though
         # its number is not known here, as that of another container.
         folder = tmp_path / "live" / "local"

@@ -31,7 +31,7 @@ from tests.mutants import (
     planted_topics,
 )
 from tests.mutants.guard import ROOT, Guard, Place, Planted, problems
-from tests.mutants.guards import bounds, changes, commits, copies, new_columns, rows, steps, warm
+from tests.mutants.guards import bounds, changes, commits, copies, new_columns, rota, rows, steps, warm
 from tests.mutants.hunt import MOST, hunt
 from tests.mutants.page import PAGE, seeds_on, write_planted
 from tests.mutants.tree import LIMIT, Run, Tree, copied, digest, files
@@ -41,6 +41,7 @@ GUARDS: tuple[Guard, ...] = (
     *rows.GUARDS,
     *commits.GUARDS,
     *steps.GUARDS,
+    *rota.GUARDS,
     *bounds.GUARDS,
     *changes.GUARDS,
     *new_columns.GUARDS,

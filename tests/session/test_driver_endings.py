@@ -245,3 +245,27 @@ def test_a_tick_that_hangs_holds_its_own_group_only() -> None:
     running.join(30)
     assert not running.is_alive()
     assert [told for _, told in heard.told if isinstance(told, int)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_where_the_cpu_is_full_a_group_with_a_lower_priority_ticks_less_often_though_a_thread_is_free(
+    full: bool,
+) -> None:
+    hands, heard, counts = Later(), Heard(), {"a": 0, "b": 0}
+    pace = Pace(interval=1.0, upkeep=False, threads=2, full=lambda: full)
+    driver = LiveDriver(hands, heard, pace)
+
+    def ticking(name: str) -> bool:
+        counts[name] += 1
+        hands.time += 4.0
+        if sum(counts.values()) == 40:
+            driver.close()
+        return False
+
+    for name, priority in (("a", 5), ("b", 1)):
+        opening = Fake(name, [], ticks=partial(ticking, name)).opening
+        driver.open(name, opening, priority=priority)
+    assert driver.run()
+    assert counts["b"] >= 5
+    assert (counts["a"] > 3 * counts["b"]) == full
+    assert full or abs(counts["a"] - counts["b"]) <= 1

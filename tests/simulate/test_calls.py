@@ -163,6 +163,9 @@ REVIEWED: dict[str, dict[str, str]] = {
         "store/writers.py": "fcntl.flock open os.kill os.sysconf socket.gethostname ….glob ….read_text ….stat "
         "….unlink",
     },
+    "How busy the CPU is: it decides when a group ticks, no more; the simulator's driver has cores to spare.": {
+        "store/machine.py": "os.sysconf ….read_text",
+    },
     "Fresh processes in which a row that ends its worker is narrowed down (X2); tests of their own end them.": {
         "tasks/crashes/crashes.py": "mmap.mmap os._exit os.dup os.dup2 os.fdopen os.fork os.waitpid subprocess.Popen",
         "tasks/decode/limits.py": "signal.setitimer",

@@ -6,16 +6,20 @@ from collections.abc import Iterator, Sequence
 
 from tidegate.findings.facts import ProjectFacts
 from tidegate.findings.model import Candidate, Finding, iso
-from tidegate.store.writers import FailingMember, LiveRecord, OverdueGroup, RefusedDefinitions
+from tidegate.store.writers import FailingMember, LateGroup, LiveRecord, OverdueGroup, RefusedDefinitions
 from tidegate.wording import counted
 
 #: From so many tries on, what fails does not seem to pass by itself.
 _MANY_TRIES = 3
+#: So many groups that are late are named with their figures.
+_NAMED = 3
+#: From such a part of the machine's cores on, what others use is worth a word.
+_MUCH = 0.1
 
 
 def of_live(facts: ProjectFacts) -> Iterator[Candidate]:
     """Of each process, at the first object that it keeps up to date: the definitions that it does not take up; what
-    fails; each group that is overdue; and the groups that wait, at the one that waits longest."""
+    fails; each group that is overdue; and the groups that are late, at the one that is it most."""
     known = [source.status.name for source in facts.sources]
     known += [view.status.name for view in facts.views] + [sink.status.name for sink in facts.sinks]
     for record in facts.live:
@@ -30,9 +34,9 @@ def of_live(facts: ProjectFacts) -> Iterator[Candidate]:
         for group in record.overdue:
             for asset in _place(group, assets):
                 yield Candidate(_overdue(asset, record, group, facts.at), group.since)
-        if record.waits and assets:
-            asset = next((name for name in assets if name == record.waits[0].group), assets[0])
-            yield Candidate(_waiting(asset, record))
+        if record.late and assets:
+            asset = next((name for name in assets if name == record.late[0].group), assets[0])
+            yield Candidate(_too_small(asset, record))
 
 
 def _failing(asset: str, record: LiveRecord, one: FailingMember) -> Finding:
@@ -74,19 +78,38 @@ def _overdue(asset: str, record: LiveRecord, group: OverdueGroup, at: float) -> 
     )
 
 
-def _waiting(asset: str, record: LiveRecord) -> Finding:
-    worst, more = record.waits[0], len(record.waits) - 1
-    others = f", and {counted(more, 'other group')} as well" if more else ""
+def _too_small(asset: str, record: LiveRecord) -> Finding:
+    late = "; ".join(_how_late(one) for one in record.late[:_NAMED])
+    more = len(record.late) - _NAMED
+    others = f"; {counted(more, 'other group')} as well" if more > 0 else ""
+    text, advice = "groups wait for a free thread", ""
+    numbers: dict[str, float] = {}
+    if (cpu := record.cpu) is not None:
+        own = round(min(sum(one.cores for one in record.loads), cpu.used), 2)
+        by_others = round(cpu.used - own, 2)
+        text = f"the CPU is fully used, {cpu.used:g} of {_cores(cpu.cores)}, {own:g} by this live mode"
+        numbers = {"cores": cpu.cores, "cores_used": cpu.used, "cores_used_here": own}
+        if by_others >= _MUCH * cpu.cores:
+            advice = f"let other processes, which use {_cores(by_others)}, run elsewhere; or "
     return Finding(
         kind="machine_too_small",
         severity="warning",
         asset=asset,
-        text=f"live mode, process {record.pid}: the group {worst.group} waits {worst.seconds:g} s for a free thread, "
-        f"at an interval of {worst.interval:g} s{others}",
-        advice="give the machine more cores, or some groups a longer --interval; --priority decides who waits less: "
-        "docs/sizing.md",
-        numbers={one.group: one.seconds for one in record.waits},
+        text=f"live mode, process {record.pid}: {text}: {late}{others}",
+        advice=f"{advice}give the machine more cores, or some groups a longer --interval; --priority decides who waits "
+        "less: docs/sizing.md",
+        numbers=numbers | {one.group: round(one.seconds - one.interval, 1) for one in record.late},
     )
+
+
+def _how_late(one: LateGroup) -> str:
+    begin = f"begin {one.waited:g} s after they are due and " if one.waited else ""
+    backlog = ", which has a backlog," if one.backlog else ""
+    return f"ticks of {one.group}{backlog} {begin}take {one.took:g} s, at an interval of {one.interval:g} s"
+
+
+def _cores(number: float) -> str:
+    return "1 core" if number == 1 else f"{number:g} cores"
 
 
 def _refused(asset: str, record: LiveRecord, refused: RefusedDefinitions) -> Finding:

@@ -21,7 +21,7 @@ class Group:
 @dataclass(frozen=True)
 class GroupPace:
     """How often a group ticks: `interval`, seconds from a tick to the next; and how much a second of its waiting counts
-    beside one of other groups, where there are too few threads: `priority`."""
+    beside one of other groups, where there are too few threads or cores: `priority`."""
 
     interval: float = 2.0
     priority: int = 1

@@ -69,7 +69,8 @@ class Pace:
     """How groups are driven. `interval`: seconds from a tick to the next; `over`: whether a group that has no backlog
     has nothing more to do, and ends; `upkeep`: tables are kept small; `threads`: how many groups tick at
     the same time; `patience`: seconds for which a group waits for leases, since the process before this one may still
-    be finishing its commits; `warm`: called once, when the groups have ticked a few times each."""
+    be finishing its commits; `warm`: called once, when the groups have ticked a few times each; `full`: whether the
+    CPU of the machine is fully used."""
 
     interval: float = 2.0
     over: Callable[[LiveGroup], bool] = lambda group: False
@@ -77,6 +78,7 @@ class Pace:
     threads: int = 4
     patience: float = 0.0
     warm: Callable[[], None] = lambda: None
+    full: Callable[[], bool] = lambda: False
 
 
 @dataclass
@@ -329,7 +331,7 @@ class LiveDriver:
         if hosted.visits and not backlog:
             # It is lent as soon as nothing is done beside its ticks any more.
             return Postponed(hosted.name, now + _LEASES_EVERY, now)
-        return Ticked(hosted.name, backlog, now)
+        return Ticked(hosted.name, backlog, now, self._pace.full())
 
     def _begun(self, hosted: _Hosted, notify: Callable[[Event], None]) -> Ticked | Postponed:
         """Open a group, or as much of it as goes without leases that another process has: for those it waits without a

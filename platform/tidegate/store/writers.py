@@ -21,6 +21,7 @@ from urllib.parse import quote
 from tidegate.errors import TidegateError
 from tidegate.project.disk import private_folder, write_whole
 from tidegate.project.reading.durations import format_duration
+from tidegate.store.machine import CpuUse
 
 if TYPE_CHECKING:
     from tidegate.project import Project
@@ -128,13 +129,20 @@ class RefusedDefinitions:
 
 
 @dataclass(frozen=True)
-class LongWait:
-    """A group of live mode whose ticks have waited for a free thread for so many seconds, in the mean of the last
-    minutes: longer than its interval."""
+class LateGroup:
+    """A group of live mode whose ticks are late, in the mean of the last minutes: they have begun so many seconds after
+    they were due (`waited`), and then taken so many (`took`). `backlog`: whether they left one, or worked one off."""
 
     group: str
-    seconds: float
     interval: float
+    waited: float
+    took: float
+    backlog: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """From when a tick is due to its end."""
+        return self.waited + self.took
 
 
 @dataclass(frozen=True)
@@ -192,9 +200,10 @@ class LiveRecord:
     `since`: when the process has begun, `read_at`: when it read the definitions that it goes by, `looked_at`: when it
     began with its last look at the files, s since 1970. `members`: what it keeps up to date. `refused`: what it found
     the last time, if it did not take that up. `began`, `ended`: of the last time that it took some up, the names of the
-    groups that began, or began again, and of those that are gone. `waits`: groups for which the machine is too small,
-    the worst first. `loads`: what its groups cost, the most expensive first. `failing`: what fails now, or leaves
-    inputs as they are. `overdue`: groups that should have finished a tick minutes ago."""
+    groups that began, or began again, and of those that are gone. `late`: groups for which the machine is too small,
+    the worst first; `cpu`: how much of the machine's CPU is in use, if it is fully used. `loads`: what its groups cost,
+    the most expensive first. `failing`: what fails now, or leaves inputs as they are. `overdue`: groups that should
+    have finished a tick minutes ago."""
 
     since: float
     read_at: float
@@ -203,7 +212,8 @@ class LiveRecord:
     refused: RefusedDefinitions | None = None
     began: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
-    waits: tuple[LongWait, ...] = ()
+    late: tuple[LateGroup, ...] = ()
+    cpu: CpuUse | None = None
     loads: tuple[GroupLoad, ...] = ()
     failing: tuple[FailingMember, ...] = ()
     overdue: tuple[OverdueGroup, ...] = ()
@@ -290,8 +300,10 @@ def _read(path: Path) -> LiveRecord | None:
         refused = facts.pop("refused")
         for name in ("members", "began", "ended"):
             facts[name] = tuple(facts[name])
-        facts["waits"] = tuple(LongWait(**one) for one in facts["waits"])
-        # (A process of an earlier release does not say these.)
+        # (A process of an earlier release does not say these, and says something else of who is late.)
+        facts.pop("waits", None)
+        facts["late"] = tuple(LateGroup(**one) for one in facts.get("late", ()))
+        facts["cpu"] = None if (cpu := facts.get("cpu")) is None else CpuUse(**cpu)
         facts["loads"] = tuple(GroupLoad(**one) for one in facts.get("loads", ()))
         facts["failing"] = tuple(FailingMember(**one) for one in facts.get("failing", ()))
         facts["overdue"] = tuple(

@@ -105,7 +105,7 @@ CAUSES: dict[str, str] = {
     "definitions_refused": "live mode does not take up the definitions in the files",
     "live_failing": "a source, view or sink of live mode fails, and is tried again",
     "live_overdue": "a group of live mode should have finished a tick 5 minutes ago, and has not failed",
-    "machine_too_small": "groups of live mode wait longer than their intervals for a free thread",
+    "machine_too_small": "groups of live mode are late, because there are too few threads or cores for all of them",
     "strategy_null": "rows arrive on time, but the watermark strategy gives no value",
     "future_timestamp": (
         "a row from the future has raised the watermark, and other rows are late because of it"

@@ -356,7 +356,7 @@ def _supervise(
             current.interval_of,
             workers.pids,
             workers.worked,
-            lambda loads, waits: current.record(loads=loads, waits=waits),
+            current.record,
             metrics.spend,
         )
         overdue = Overdue(supervisor.overdue, lambda groups: current.record(overdue=groups))

@@ -38,6 +38,7 @@ from tidegate.session.live import LiveGroup, settled
 from tidegate.session.live_driver import LiveDriver, Pace
 from tidegate.session.session import Session
 from tidegate.session.visits import Visit, lent
+from tidegate.store.machine import CpuMeter
 from tidegate.warm.desk import Asked, Declined, Desk
 from tidegate.warm.likeness import Likeness
 from tidegate.warm.places import found
@@ -52,6 +53,8 @@ _ORPHANED_SECONDS = 120.0
 #: How many more groups than cores work at a time: most of the time, one of them waits for the store or the broker.
 _MORE_THAN_CORES = 2
 _FIRST_GROUPS = 0.5
+#: In the mean of so many seconds the CPU is fully used, or not.
+_FULL_SECONDS = 10.0
 #: How long a run waits for groups that are ticking, and after how many seconds it says so.
 _VISIT_SECONDS, _PATIENT_SECONDS = 60.0, 5.0
 
@@ -131,7 +134,9 @@ class LiveWorker:
 
     def _drive(self, session: Session, files: Files) -> bool:
         threads = cores(session.spark) + _MORE_THAN_CORES
-        pace = replace(self._pace, threads=threads, patience=_LEASE_SECONDS, warm=set_aside)
+        meter = CpuMeter(_FULL_SECONDS, session.runner.elapsed)
+        held = replace(self._pace, warm=set_aside, full=lambda: meter.is_full)
+        pace = replace(held, threads=threads, patience=_LEASE_SECONDS)
         driver = LiveDriver(Threads(session.runner.elapsed), self._lines, pace, session.runner.answers)
         self._session = session
         when_gone(session.spark, driver.lost)
