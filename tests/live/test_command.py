@@ -74,6 +74,7 @@ def test_the_worker_of_all_groups_is_told_what_was_asked_for(
         "--worker=*",
         "--env=local",
         f"--project={project}",
+        "--hangs-after=300.0s",
         "--max-rows-per-batch=7",
         "--once-idle",
         "--no-upkeep",

@@ -41,10 +41,16 @@ _PATIENCE = 300.0
 
 class Live:
     """The command on a project, and what it has said. `more`: of the environment's file; `standby`: it waits for
-    another one on the same project."""
+    another one on the same project; `further`: options."""
 
     def __init__(
-        self, root: Path, env: str = "local", asset: str = ASSET, standby: bool = False, **more: Any
+        self,
+        root: Path,
+        env: str = "local",
+        asset: str = ASSET,
+        standby: bool = False,
+        further: tuple[str, ...] = (),
+        **more: Any,
     ) -> None:
         self.root, self.env = root, env
         (root / "assets").mkdir(parents=True, exist_ok=True)
@@ -54,7 +60,7 @@ class Live:
         (root / "resources").mkdir(exist_ok=True)
         (root / "resources" / f"{env}.yaml").write_text(json.dumps({"spark": {"conf": QUICK}} | more))
         self.lines = root / f"told_{env}{'_standby' if standby else ''}.jsonl"
-        options = ["--port=0", "--interval=0.2s", "--json", f"--env={env}"]
+        options = ["--port=0", "--interval=0.2s", "--json", f"--env={env}", *further]
         options += ["--standby"] if standby else []
         with self.lines.open("wb") as out:
             self.process = subprocess.Popen(

@@ -6,7 +6,7 @@ import io
 import signal
 from typing import Any
 
-from tests.live.supervised import A, B, Bench, C
+from tests.support.supervised import A, B, Bench, C
 from tidegate.live.failures import Failures, Overdue
 from tidegate.live.groups import Group
 from tidegate.live.logs import JsonLog

@@ -17,6 +17,7 @@ from tidegate.live.happenings import (
     Happened,
     Kill,
     Redefined,
+    Renew,
     Said,
     Spawn,
     Spawned,
@@ -25,8 +26,9 @@ from tidegate.live.happenings import (
     Tell,
     TimePassed,
 )
-from tidegate.live.schedule import DONE, GIVEN_UP, BackOff, GroupSchedule, Watched, step
-from tidegate.plan.events import TickFinished, WorkerExited, WorkerFailed
+from tidegate.live.schedule import DONE, GIVEN_UP, BackOff, GroupSchedule, step
+from tidegate.live.watched import Watched
+from tidegate.plan.events import TickFinished, WorkerExited, WorkerFailed, WorkHangs
 
 BACK_OFF = BackOff(first=1.0, longest=2.0, healthy=100.0)
 GRACE = 30.0
@@ -43,12 +45,15 @@ class Process:
     ticked: bool = False
     alone: bool = False
     members: tuple[str, ...] = ()
+    hangs: bool = False
+    pid: int = 0
 
 
 @dataclass(frozen=True)
 class World:
     """`left`: how often workers may still end without having been told to. `asked`: when and how all are to end.
-    `definitions`: those that are still to come, each groups and the names of those that are others."""
+    `definitions`: those that are still to come, each groups and the names of those that are others. `renewed`: how many
+    times groups have got another common process; `hang`: how often work may still hang."""
 
     schedule: GroupSchedule
     processes: tuple[tuple[str, Process], ...] = ()
@@ -57,6 +62,12 @@ class World:
     asked: tuple[bool, ...] = ()
     since: float | None = None
     definitions: tuple[Redefined, ...] = ()
+    renewed: int = 0
+    hang: int = 0
+
+    def pid_of(self, spawn: Spawn) -> int:
+        """A process of its own, or that which is shared now."""
+        return 100 + ord(spawn.group.name) if spawn.alone else self.renewed
 
     def process(self, name: str) -> Process | None:
         return dict(self.processes).get(name)
@@ -71,17 +82,22 @@ def after(world: World, event: Happened) -> World:
     """What the supervisor does with an event."""
     was = world.schedule
     schedule, actions = step(was, event)
+    hang = isinstance(event, Said) and isinstance(event.event, WorkHangs)
     own = event.groups if isinstance(event, Died) else getattr(event, "group", None)
     for one in schedule.watched:
         # What happens to one group is nothing to the others.
         before = None if own is None or one.group.name in own else was.of(one.group.name)
-        assert before is None or before.waits or one == before
+        # (But a process in which one hangs is left by the others, and then killed.)
+        assert before is None or before.waits or one == before or (hang and one.leaves) or one.hangs
     # (What begins by other definitions is by itself as those say.)
     stay = (
         [] if isinstance(event, Redefined) else [one for one in was.watched if not (one.leaves or one.waits)]
     )
     moved = [now for one in stay if not one.alone and (now := schedule.of(one.group.name)).alone]
     for one in moved:
+        if isinstance(event, Said):
+            assert isinstance(event.event, WorkHangs)
+            continue
         assert isinstance(event, Died)
         assert one.group.name in event.working
         assert one.deaths >= 3
@@ -101,14 +117,19 @@ def after(world: World, event: Happened) -> World:
                 assert was_there.alone == action.alone
             taken = {member for _, other in world.processes for member in other.members}
             assert taken.isdisjoint(action.group.members), "two groups have the same member"
-            started = Process(alone=action.alone, members=action.group.members)
-            world = after(world.having(name, started), Spawned(name, 7))
+            started = Process(alone=action.alone, members=action.group.members, pid=world.pid_of(action))
+            world = after(world.having(name, started), Spawned(name, started.pid))
+        elif isinstance(action, Renew):
+            assert there is not None, "a process gets no further group, and has none"
+            world = replace(world, renewed=world.renewed + (there.pid == world.renewed))
         elif isinstance(action, Stop | Kill):
             assert there is not None, "a worker that is gone is told something"
             kind = "stop" if isinstance(action, Stop) else "kill"
-            assert kind != "stop" or world.asked or isinstance(event, Redefined)
+            assert kind != "stop" or world.asked or isinstance(event, Redefined) or hang
             if kind == "kill":
-                assert world.asked.count(True) > 1 or (world.since or 0.0) + GRACE <= world.now
+                needless = all(p.hangs for _, p in world.processes if p.pid == there.pid)
+                late = (world.since or 0.0) + GRACE <= world.now
+                assert world.asked.count(True) > 1 or late or (there.hangs and needless)
             world = world.having(name, replace(there, told=(*there.told, kind)))
         elif isinstance(action.event, WorkerExited):
             assert isinstance(event, Exited | Died)
@@ -147,7 +168,17 @@ def moves(world: World) -> Iterator[World]:
             ticked = world.having(name, replace(process, ticked=True))
             yield after(ticked, Said(name, TickFinished(name, 1, 5, False, 0.5, 0.1, ()), world.now))
         if "kill" in process.told:
+            if process.hangs:
+                # (With all that are in it.)
+                yield from _process_dies(world, name, kills=True)
+                continue
             yield after(world.having(name, None), Exited(name, -9, world.now, 0.0))
+            continue
+        if world.hang and not process.hangs:
+            stuck = replace(world.having(name, replace(process, hangs=True)), hang=world.hang - 1)
+            facts = WorkHangs(name, name, "source", 300.0, "TG519", "m")
+            yield after(stuck, Said(name, facts, world.now))
+        if process.hangs and not world.asked:
             continue
         if "stop" in process.told:
             yield after(world.having(name, None), Exited(name, 0, world.now, 0.0))
@@ -178,15 +209,42 @@ def moves(world: World) -> Iterator[World]:
             yield after(stopped, StopWanted(world.now, asked))
 
 
-def _process_dies(world: World, name: str) -> Iterator[World]:
-    """The process of a group, and with it the groups that share it, at work for any of them or none."""
+def _process_dies(world: World, name: str, kills: bool = False) -> Iterator[World]:
+    """The process of a group, and with it the groups that share it, at work for any of them or none. `kills`: it was
+    killed because one of them hangs."""
     own = world.process(name)
     assert own is not None
-    together = tuple(n for n, p in world.processes if n == name or not (own.alone or p.alone))
+    together = tuple(n for n, p in world.processes if p.pid == own.pid)
     for other in together:
         world = world.having(other, None)
-    for working in ((), (name,), together):
+    for working in ((name,),) if kills else ((), (name,), together):
         yield after(world, Died(together, frozenset(working), -9, world.now, 0.0))
+
+
+@pytest.mark.parametrize("until_idle", [False, True])
+@pytest.mark.parametrize("left", [0, pytest.param(1, marks=pytest.mark.long_run)])
+def test_R2_in_every_order_groups_that_hang_get_processes_of_their_own(left: int, until_idle: bool) -> None:
+    groups = tuple(Watched(Group(name, (name,))) for name in "ab")
+    first = World(GroupSchedule(groups, GRACE, until_idle, BACK_OFF), left=left, hang=2 - left)
+    settled = 0
+    for world, following in every_world(after(first, Begun()), moves):
+        assert following or not world.schedule.busy
+        _is_nobody_forgotten(world)
+        for name, process in world.processes:
+            one = world.schedule.of(name)
+            assert one.hangs == process.hangs or world.asked
+            # Only groups that hang, or that leave, are left in a process with one.
+            together = [world.schedule.of(n) for n, p in world.processes if p.pid == process.pid]
+            assert world.asked or not process.hangs or all(o.hangs or o.leaves for o in together)
+        if (
+            not world.hang
+            and not world.asked
+            and not any(one.hangs or one.leaves for one in world.schedule.watched)
+        ):
+            hung = [one for one in world.schedule.watched if one.hung]
+            settled += bool(hung)
+            assert all(one.alone for one in hung)
+    assert settled
 
 
 @pytest.mark.parametrize("until_idle", [False, True])

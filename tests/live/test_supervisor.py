@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.supervised import A, B, Bench, FakeWorker
+from tests.support.supervised import A, B, Bench, FakeWorker
 from tidegate.live.groups import Group
 from tidegate.live.schedule import BackOff
 from tidegate.live.supervisor import Supervisor
@@ -198,7 +198,7 @@ def test_time_is_told_where_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> 
     beats: list[float] = []
     supervisor = Supervisor(
         [A],
-        lambda group, alone, hear: FakeWorker(1),
+        lambda group, alone, hung, hear: FakeWorker(1),
         lambda group, event: None,
         grace=0.0,
         close=lambda seconds, hurry: True,

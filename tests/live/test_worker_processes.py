@@ -43,6 +43,7 @@ class Real:
             lambda group, event: self.told.append(event),
             back_off=BackOff(first=0.05, longest=0.05),
             close=self.workers.close,
+            renew=self.workers.renew,
             **options,
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -142,6 +143,26 @@ def test_a_group_that_kills_the_common_process_is_moved_out_and_the_others_go_on
     assert real.workers.pids()["*"] == shared
     real.supervisor.stop()
     assert real.end() in (0, 1)
+
+
+def test_a_group_that_hangs_is_moved_out_and_the_others_get_another_process() -> None:
+    real = Real("stuck", A, B)
+
+    def of(name: str) -> tuple[str, int | None]:
+        one = real.supervisor.schedule.of(name)
+        return one.state, one.pid
+
+    def pids() -> set[tuple[str, int]]:
+        return {("running", pid) for pid in real.workers.pids().values()}
+
+    real.until(lambda: len(real.started) == 3 and {of("a"), of("b")} == pids() and of("a") != of("b"))
+    assert sorted(real.started, key=str) == [None, None, "a"]
+    exits = {e.group: e for e in real.told if isinstance(e, events.WorkerExited)}
+    # (That of a may also end by itself, since nothing more comes.)
+    assert exits["a"].restart_seconds is not None
+    assert (exits["b"].exit_code, exits["b"].restart_seconds) == (0, None)
+    real.supervisor.stop()
+    assert real.end() == 0
 
 
 def test_what_a_worker_says_last_is_heard_before_its_end() -> None:
@@ -281,9 +302,9 @@ def test_processes_that_have_ended_hold_nothing_open() -> None:
 
 def test_a_group_that_comes_back_to_the_common_process_leaves_none_of_its_own() -> None:
     workers = Workers(lambda name, hear: WorkerProcess([sys.executable, str(WORKER), "work"], hear), print)
-    workers.spawn(B, True, lambda message: None)
+    workers.spawn(B, True, {}, lambda message: None)
     own = workers.pids()["b"]
-    workers.spawn(B, False, lambda message: None)
+    workers.spawn(B, False, {}, lambda message: None)
     assert set(workers.pids()) == {"*"}
     assert workers.pids()["*"] != own
     (left,) = workers._retired

@@ -20,7 +20,7 @@ def notify(group: str, event: str, **facts: object) -> None:
     say(group, event={"event": event, "group": group, **facts})
 
 
-def opened(group: str, members: list[str], interval: float) -> None:
+def opened(group: str, members: list[str], interval: float, hung: dict[str, int]) -> None:
     """Its one tick takes as long as its interval, it says."""
     print("words that are no line", file=sys.stderr, flush=True)
     say(group, begins=True)
@@ -41,6 +41,10 @@ def opened(group: str, members: list[str], interval: float) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if BEHAVIOUR == "hangs" and group == "a":
         return
+    if BEHAVIOUR == "stuck" and group == "a" and not hung:
+        facts = {"kind": "source", "seconds": 301.0, "code": "TG519", "message": "hangs"}
+        notify(group, "work_hangs", name="a", **facts)
+        return
     tick = {"tick": 1, "rows": 7, "backlog": False, "commit_seconds": 0.1, "failing": []}
     notify(group, "tick_finished", seconds=interval, **tick)
     say(group, rests=True)
@@ -55,7 +59,7 @@ def main() -> None:
     for line in sys.stdin:
         told = json.loads(line)
         if "open" in told:
-            opened(told["open"], told["members"], told["interval"])
+            opened(told["open"], told["members"], told["interval"], told["hung"])
         elif "definitions" in told:
             print(f"definitions of {len(told['definitions'])} files", file=sys.stderr, flush=True)
         elif BEHAVIOUR == "deaf":

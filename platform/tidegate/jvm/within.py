@@ -12,7 +12,7 @@ from tidegate.jvm.java import java_class
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_POOL = "spark.scheduler.pool"
+_POOL, _GROUP = "spark.scheduler.pool", "spark.jobGroup.id"
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
 def active(spark: SparkSession, pool: str | None = None) -> Iterator[None]:
     """While the block runs, `spark` is this thread's session in the JVM: what finds its settings or catalog by that
     would have another one, or none in a thread that Spark has not started. `pool`: what this thread does shares the
-    cores fairly with what other threads do for other names."""
+    cores fairly with what other threads do for other names, and its jobs are found by it (`progress`)."""
     jvm, context = spark._jvm, spark.sparkContext._jsc
     sessions = java_class(jvm, "org.apache.spark.sql.classic.SparkSession")
     calls = Calls(jvm)
@@ -41,11 +41,13 @@ def active(spark: SparkSession, pool: str | None = None) -> Iterator[None]:
         "toJava",
         calls.call(sessions, "getActiveSession"),
     )
-    session, share = calls.call(optional, "orElse", None), calls.call(context, "getLocalProperty", _POOL)
+    before = [calls.call(context, "getLocalProperty", key) for key in (_POOL, _GROUP)]
+    session = calls.call(optional, "orElse", None)
     calls.call(sessions, "setActiveSession", spark._jsparkSession)
     if pool is not None:
         calls.call(context, "setLocalProperty", _POOL, pool)
-    session, share = calls.run(session, share)
+        calls.call(context, "setLocalProperty", _GROUP, pool)
+    session, share, group = calls.run(session, *before)
     try:
         yield
     finally:
@@ -56,7 +58,18 @@ def active(spark: SparkSession, pool: str | None = None) -> Iterator[None]:
             calls.call(sessions, "setActiveSession", session)
         if pool is not None:
             calls.call(context, "setLocalProperty", _POOL, share)
+            calls.call(context, "setLocalProperty", _GROUP, group)
         calls.run()
+
+
+def progress(spark: SparkSession, pool: str) -> object:
+    """How far the jobs have come that run now for a name (`active`): something else whenever a task of them has ended,
+    or one of them has begun or ended."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = set(tracker.getJobIdsForGroup(pool)).intersection(tracker.getActiveJobsIds())
+    of_jobs = [tracker.getJobInfo(job) for job in sorted(jobs)]
+    of_stages = [tracker.getStageInfo(stage) for job in of_jobs if job is not None for stage in job.stageIds]
+    return [(stage.stageId, stage.numCompletedTasks) for stage in of_stages if stage is not None]
 
 
 @contextmanager

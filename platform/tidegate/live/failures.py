@@ -14,6 +14,7 @@ from tidegate.plan.events import (
     WorkerExited,
     WorkerFailed,
     WorkerStarted,
+    WorkHangs,
 )
 from tidegate.store.writers import FailingMember, OverdueGroup
 
@@ -48,6 +49,10 @@ class Failures:
                 if event.exit_code and event.restart_seconds is not None and name not in self._explained:
                     self._group_fails(name, None, event.why)
                 self._explained.discard(name)
+            case WorkHangs():
+                known = before.get((name, event.name, event.kind))
+                attempt = 1 if known is None else known.attempt + 1
+                self._fails(name, event.name, event.kind, event.code, event.message, attempt)
             case WorkerStarted():
                 self._forget(name)
             case DefinitionsLoaded():

@@ -86,10 +86,19 @@ class TimePassed:
 
 @dataclass(frozen=True)
 class Spawn:
-    """Start a worker for a group; `Spawned` follows. `alone`: in a process of its own."""
+    """Start a worker for a group; `Spawned` follows. `alone`: in a process of its own; `hung`: how often in a row the
+    work for members of it has hung, by name (empty: for all of it)."""
 
     group: Group
     alone: bool = False
+    hung: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Renew:
+    """Start no further worker in the process that this group is in."""
+
+    group: Group
 
 
 @dataclass(frozen=True)
@@ -115,4 +124,4 @@ class Tell:
 
 
 Happened = Begun | Spawned | Said | Lent | Exited | Died | Redefined | StopWanted | TimePassed
-Action = Spawn | Stop | Kill | Tell
+Action = Spawn | Renew | Stop | Kill | Tell

@@ -19,6 +19,7 @@ from tidegate.plan.events import (
     TickFinished,
     WorkerExited,
     WorkerFailed,
+    WorkHangs,
 )
 from tidegate.project.disk import private_folder
 
@@ -27,12 +28,12 @@ _NAMES = {DEBUG: "debug", INFO: "info", WARNING: "warning", ERROR: "error"}
 
 
 def level_of(event: Event | str) -> int:
-    """How much it matters. A tick without a row is for those who look closely."""
+    """How much it matters. A tick without a row is for those who look closely: each failure is told by itself."""
     if isinstance(event, TickFinished):
-        return INFO if event.rows or event.failing else DEBUG
+        return INFO if event.rows else DEBUG
     if isinstance(event, WorkerFailed):
         return ERROR
-    if isinstance(event, MemberFailed | DefinitionsRefused):
+    if isinstance(event, MemberFailed | WorkHangs | DefinitionsRefused):
         return WARNING
     if isinstance(event, WorkerExited):
         return WARNING if event.restart_seconds is not None else ERROR if event.exit_code else INFO

@@ -5,10 +5,9 @@ No process, no clock and no thread here: events carry the time, and `Supervisor`
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
 
 from tidegate.live.groups import Group
 from tidegate.live.happenings import (
@@ -20,6 +19,7 @@ from tidegate.live.happenings import (
     Kill,
     Lent,
     Redefined,
+    Renew,
     Said,
     Spawn,
     Spawned,
@@ -28,19 +28,20 @@ from tidegate.live.happenings import (
     Tell,
     TimePassed,
 )
+from tidegate.live.watched import Watched, group_ended, process_ended, told_of
 from tidegate.plan.events import (
     BatchCommitted,
     Event,
     MemberFailed,
+    MemberRecovered,
     TickFinished,
     WorkerExited,
     WorkerFailed,
     WorkerSpawned,
+    WorkHangs,
 )
 from tidegate.plan.pauses import Pauses
-from tidegate.wording import counted
 
-State = Literal["starting", "running", "backing_off", "failed", "stopped"]
 DONE, UNCLEAN, GIVEN_UP = 0, 1, 2
 #: After so many deaths of the common process in the work of one group, this group is moved to a process of its own.
 _MOST_DEATHS = 3
@@ -58,35 +59,6 @@ class BackOff(Pauses):
         if ticked_for >= self.healthy:
             return 1
         return before + 1
-
-
-@dataclass(frozen=True)
-class Watched:
-    """What is known of one group. `alive`: whether it has a worker; `pid`: of it. `alone`: whether its worker is a
-    process of its own; `deaths`: how often in a row the process of all groups has died while it was at work for this
-    one. Times are of one clock, None: not yet. `leaves`: its worker was told to end because the definitions have
-    changed; `following`: what begins then, None: the group is gone from the definitions. `waits`: it begins when no
-    group that leaves has one of its members any more."""
-
-    group: Group
-    alone: bool = False
-    deaths: int = 0
-    state: State = "starting"
-    alive: bool = False
-    pid: int | None = None
-    restarts: int = 0
-    failures: int = 0
-    ticking_since: float | None = None
-    last_tick: float | None = None
-    tick: TickFinished | None = None
-    failed: WorkerFailed | None = None
-    last_error: tuple[str | None, str] | None = None
-    restart_at: float | None = None
-    kill_at: float | None = None
-    killed: bool = False
-    leaves: bool = False
-    following: Watched | None = None
-    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,12 +108,20 @@ Step = tuple[GroupSchedule, tuple[Action, ...]]
 
 def step(schedule: GroupSchedule, event: Happened) -> Step:
     """What follows from an event. A group never has two workers, and no group waits for another one."""
+    schedule, actions = _followed(schedule, event)
+    schedule, kills = _each(schedule, partial(_needless, schedule))
+    return schedule, (*actions, *kills)
+
+
+def _followed(schedule: GroupSchedule, event: Happened) -> Step:
     match event:
         case Begun():
             return _each(schedule, _spawned)
         case Spawned(name, pid):
             one = replace(schedule.of(name), pid=pid)
             return schedule._with(one), (Tell(one.group, WorkerSpawned(name, pid, one.restarts)),)
+        case Said(name, WorkHangs() as told, at) if schedule.of(name).alive and not schedule.stopping:
+            return _hangs(schedule, schedule.of(name), told, at)
         case Said(name, told, at):
             one = _heard(schedule.of(name), told, at)
             return schedule._with(one), (Tell(one.group, told),)
@@ -149,7 +129,9 @@ def step(schedule: GroupSchedule, event: Happened) -> Step:
             one = schedule.of(name)
             return schedule._with(replace(one, last_tick=at) if one.state == "running" else one), ()
         case Exited():
-            return _exited(schedule, event, _group_ended(schedule, event), innocent=False)
+            one = schedule.of(event.group)
+            others = sum(_shares_process(o, one) for o in schedule.watched if o.group != one.group)
+            return _exited(schedule, event, group_ended(one, event.code, others), innocent=False)
         case Died():
             return _died(schedule, event)
         case Redefined():
@@ -172,23 +154,68 @@ def _each(schedule: GroupSchedule, change: Callable[[Watched], tuple[Watched, tu
 def _spawned(one: Watched) -> tuple[Watched, tuple[Action, ...]]:
     """With a worker, as one that has said nothing yet."""
     one = replace(one, state="starting", alive=True, restart_at=None, failed=None, waits=False)
-    return replace(one, ticking_since=None, last_tick=None), (Spawn(one.group, one.alone),)
+    return replace(one, ticking_since=None, last_tick=None), (Spawn(one.group, one.alone, one.hung),)
 
 
 def _heard(one: Watched, event: Event, at: float) -> Watched:
     if isinstance(event, TickFinished):
         # What goes on beside its ticks may still be the death of the process.
         deaths = one.deaths if event.delivering else 0
-        one = replace(one, tick=event, last_tick=at, deaths=deaths)
+        one = _well(replace(one, tick=event, last_tick=at, deaths=deaths), "")
         return replace(one, state="running", ticking_since=at) if one.state == "starting" else one
     if isinstance(event, BatchCommitted) and one.state == "running":
         # A run that somebody else has asked for keeps the group from its ticks, and does their work.
         return replace(one, last_tick=at)
+    if isinstance(event, MemberRecovered):
+        return _well(one, event.name)
     if isinstance(event, WorkerFailed):
         return replace(one, failed=event, last_error=(event.code, event.message))
-    if isinstance(event, MemberFailed):
+    if isinstance(event, MemberFailed | WorkHangs):
         return replace(one, last_error=(event.code, event.message))
     return one
+
+
+def _well(one: Watched, member: str) -> Watched:
+    """The work for a member has not hung this time."""
+    return replace(one, hung=tuple(known for known in one.hung if known[0] != member))
+
+
+def _hangs(schedule: GroupSchedule, one: Watched, told: WorkHangs, at: float) -> Step:
+    """Let the other groups of its process begin again in another one, and this group in one of its own. What hangs can
+    only be ended with its process."""
+    times = dict(one.hung).get(told.member, 0) + 1
+    hung = (*_well(one, told.member).hung, (told.member, times))
+    kill_at = at + schedule.grace if one.kill_at is None else one.kill_at
+    hanging = replace(_heard(one, told, at), hangs=True, alone=True, hung=hung, kill_at=kill_at)
+    schedule, stops = _each(schedule, lambda other: _makes_room(other, one))
+    return schedule._with(hanging), (Tell(one.group, told), Renew(one.group), *stops)
+
+
+def _makes_room(other: Watched, hanging: Watched) -> tuple[Watched, tuple[Action, ...]]:
+    """Begin again in another process, if it is in that of a group that hangs."""
+    if not _shares_process(other, hanging) or other.group == hanging.group or other.leaves or other.hangs:
+        return other, ()
+    following = Watched(
+        other.group,
+        other.alone,
+        other.deaths,
+        restarts=other.restarts,
+        failures=other.failures,
+        hung=other.hung,
+        waits=True,
+    )
+    return replace(other, leaves=True, following=following), (Stop(other.group),)
+
+
+def _shares_process(one: Watched, other: Watched) -> bool:
+    return one.alive and one.pid == other.pid
+
+
+def _needless(schedule: GroupSchedule, one: Watched) -> tuple[Watched, tuple[Action, ...]]:
+    """Kill its process if all groups hang that are in it."""
+    if not one.hangs or one.killed or not all(o.hangs for o in schedule.watched if _shares_process(o, one)):
+        return one, ()
+    return _killed(one)
 
 
 def _redefined(schedule: GroupSchedule, event: Redefined) -> Step:
@@ -233,7 +260,7 @@ def _died(schedule: GroupSchedule, event: Died) -> Step:
         innocent = bool(event.working) and name not in event.working and not one.alone
         schedule = schedule._with(replace(one, deaths=one.deaths + (name in event.working)))
         exited = Exited(name, event.code, event.at, event.chance)
-        schedule, told = _exited(schedule, exited, _process_ended(one, event.code), innocent)
+        schedule, told = _exited(schedule, exited, process_ended(one, event.code), innocent)
         actions += told
     blamed = [one for one in schedule.watched if one.group.name in event.working and not one.alive]
     worst = max(blamed, key=lambda one: one.deaths, default=None)
@@ -247,13 +274,13 @@ def _exited(schedule: GroupSchedule, event: Exited, why: str, innocent: bool) ->
     was, code, pause = schedule.of(event.group), event.code, None
     if not was.alive:
         raise AssertionError(f"{event.group} has no worker that could end")
-    one = replace(was, alive=False, pid=None, kill_at=None)
+    one = replace(was, alive=False, pid=None, kill_at=None, killed=False, hangs=False)
     if one.leaves and not schedule.stopping:
         return _left(schedule, one, Tell(one.group, WorkerExited(event.group, code, None, why)))
     # (Who has work to finish may hold a lease for long; and a run until nothing waits has an end.)
     gives_up = one.failed is not None and schedule.until_idle and one.failed.code == "TG508"
     if one.failed is not None and (gives_up or not one.failed.curable):
-        why = f"given up because a restart would not help: {_told(one.failed)}"
+        why = f"given up because a restart would not help: {told_of(one.failed)}"
         one = replace(one, state="failed")
     elif schedule.stopping or (schedule.until_idle and code == 0):
         one = replace(one, state="stopped")
@@ -311,46 +338,3 @@ def _later(one: Watched, at: float) -> tuple[Watched, tuple[Action, ...]]:
 
 def _killed(one: Watched) -> tuple[Watched, tuple[Action, ...]]:
     return replace(one, kill_at=None, killed=True), (Kill(one.group),)
-
-
-def _group_ended(schedule: GroupSchedule, event: Exited) -> str:
-    """How a group ended whose process is still there, in words."""
-    one = schedule.of(event.group)
-    if one.killed:
-        return _killed_text(one)
-    others = sum(
-        other.alive and other.pid == one.pid
-        for other in schedule.watched
-        if other.group.name != one.group.name
-    )
-    left = counted(others, "other group") if others else "no other groups"
-    how = "ended" + (f" with exit code {event.code}" if event.code else "")
-    if one.failed is not None:
-        how = f"failed: {_told(one.failed)}"
-    return f"the group {how}; {_worker(one)} has {left}"
-
-
-def _process_ended(one: Watched, code: int) -> str:
-    """How the process of a group ended, and the group with it, in words."""
-    if one.killed:
-        return _killed_text(one)
-    if code < 0:
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"signal {-code}"
-        return f"{_worker(one)} was killed by {name}"
-    how = f"{_worker(one)} ended" + (f" with exit code {code}" if code else "")
-    return how if one.failed is None else f"the group failed: {_told(one.failed)}; {how}"
-
-
-def _killed_text(one: Watched) -> str:
-    return f"{_worker(one)} was killed because it did not stop in time"
-
-
-def _worker(one: Watched) -> str:
-    return f"worker {one.pid or '?'}"
-
-
-def _told(failed: WorkerFailed) -> str:
-    return f"{failed.code}: {failed.message}" if failed.code else failed.message

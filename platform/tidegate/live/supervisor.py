@@ -10,7 +10,7 @@ import contextlib
 import queue
 import random
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from tidegate.live.happenings import (
     Kill,
     Lent,
     Redefined,
+    Renew,
     Said,
     Spawn,
     Spawned,
@@ -33,12 +34,13 @@ from tidegate.live.happenings import (
     TimePassed,
 )
 from tidegate.live.process import Message
-from tidegate.live.schedule import UNCLEAN, BackOff, GroupSchedule, Watched, step
+from tidegate.live.schedule import UNCLEAN, BackOff, GroupSchedule, step
+from tidegate.live.watched import Watched
 from tidegate.live.workers import Death, Hear, Worker
 from tidegate.plan.events import DefinitionsLoaded, Event, LiveStarted, LiveStopped, event_of
 
-#: Starts the worker of a group, in a process of its own or not.
-Spawning = Callable[[Group, bool, Hear], Worker]
+#: Starts the worker of a group, in a process of its own or not; told how often the work for its members has hung.
+Spawning = Callable[[Group, bool, Mapping[str, int], Hear], Worker]
 #: Told of everything that happens: the group (None: the supervisor itself, or a process of several groups), and the
 #: event, or what a process printed.
 Notify = Callable[[str | None, Event | str], None]
@@ -54,9 +56,9 @@ class Supervisor:
     `grace`: seconds that a worker has to finish its commit. `until_idle`: a worker that ends by itself has done its
     work. `stuck`: a group is not healthy that should have ended a tick so many seconds ago, by its `interval`. `alone`:
     names of the groups that get processes of their own; `release`: told of a group that is gone from the definitions,
-    and has ended; `beat`: called every few seconds while it runs, whether anything happens or not; `close`: ends the
-    processes; whether by themselves within so many seconds, and before it is in a hurry; `stands_by`: whether it waits
-    for another process, and has not begun.
+    and has ended; `renew`: told of a process that gets no further group; `beat`: called every few seconds while it
+    runs, whether anything happens or not; `close`: ends the processes; whether by themselves within so many seconds,
+    and before it is in a hurry; `stands_by`: whether it waits for another process, and has not begun.
     """
 
     groups: Iterable[Group]
@@ -73,6 +75,7 @@ class Supervisor:
     interval: Callable[[Group], float] = lambda group: 0.0
     stands_by: Callable[[], bool] = lambda: False
     release: Callable[[str], None] = lambda name: None
+    renew: Callable[[int], None] = lambda pid: None
     beat: Callable[[], None] = lambda: None
     close: Callable[[float, Callable[[], bool]], bool] = lambda seconds, hurry: True
     schedule: GroupSchedule = field(init=False)
@@ -216,10 +219,12 @@ class Supervisor:
         for action in actions:
             name = action.group.name
             match action:
-                case Spawn(group, alone):
+                case Spawn(group, alone, hung):
                     self._spawned[name] = self.clock()
-                    self._workers[name] = self.spawn(group, alone, partial(self._put, name))
+                    self._workers[name] = self.spawn(group, alone, dict(hung), partial(self._put, name))
                     self._take(Spawned(name, self._workers[name].pid))
+                case Renew():
+                    self.renew(self._workers[name].pid)
                 case Stop():
                     self._workers[name].stop()
                 case Kill():

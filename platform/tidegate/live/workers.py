@@ -115,13 +115,13 @@ class _Host:
         self.over = threading.Event()
         self.process = start(name, self._hear)
 
-    def take(self, group: Group, pace: GroupPace, hear: Hear) -> bool:
+    def take(self, group: Group, pace: GroupPace, hung: Mapping[str, int], hear: Hear) -> bool:
         """Give it a group; False if it has ended."""
         with self._lock:
             if self.over.is_set():
                 return False
             self._groups[group.name] = hear
-        facts = {"interval": pace.interval, "priority": pace.priority}
+        facts = {"interval": pace.interval, "priority": pace.priority, "hung": dict(hung)}
         self.process.tell(open=group.name, members=list(group.members), **facts)
         return True
 
@@ -202,26 +202,25 @@ class Workers:
         can't go by them, and get no group any more."""
         self._definitions = definitions
         if renew and self._shared is not None:
-            self._retire(self._shared)
-            self._shared = None
+            self.renew(self._shared.process.pid)
         for host in (self._shared, *self._own.values()):
             if host is not None and not host.over.is_set() and not renew:
                 host.process.tell(**definitions)
 
-    def spawn(self, group: Group, alone: bool, hear: Hear) -> Worker:
-        """A worker for a group, which has none."""
+    def spawn(self, group: Group, alone: bool, hung: Mapping[str, int], hear: Hear) -> Worker:
+        """A worker for a group, which has none. `hung`: how often in a row the work for its members has hung."""
         pace = self._pace(group)
         if alone:
             if (before := self._own.get(group.name)) is not None:
                 self._retire(before)
             host = self._own[group.name] = self._host(group.name)
-            host.take(group, pace, hear)
+            host.take(group, pace, hung, hear)
             return _GroupWorker(host, group.name)
         # It may have had its own until now.
         self.release(group.name)
-        if self._shared is None or not self._shared.take(group, pace, hear):
+        if self._shared is None or not self._shared.take(group, pace, hung, hear):
             self._shared = self._host(None)
-            self._shared.take(group, pace, hear)
+            self._shared.take(group, pace, hung, hear)
         return _GroupWorker(self._shared, group.name)
 
     def _host(self, name: str | None) -> _Host:
@@ -239,6 +238,12 @@ class Workers:
         """It gets no group any more. Those that are over are forgotten, however many there have been."""
         host.process.close()
         self._retired = [one for one in [*self._retired, host] if not one.over.is_set()]
+
+    def renew(self, pid: int) -> None:
+        """Those that are to share a process get another one than this from now on."""
+        if self._shared is not None and self._shared.process.pid == pid:
+            self._retire(self._shared)
+            self._shared = None
 
     def pids(self) -> dict[str, int]:
         """Of the processes that run: by the name of the group whose own one it is, `*` for the one of all others."""

@@ -222,6 +222,25 @@ class MemberRecovered(Event):
 
 
 @dataclass(frozen=True)
+class WorkHangs(Event):
+    """The work for `name`, a source, view or sink of a group, or (of the kind `group`) for the whole group of this
+    name, has taken so many seconds, and does not advance: it is broken off with its process, and the group gets one of
+    its own. The other groups of the process get a new one together."""
+
+    group: str
+    name: str
+    kind: str
+    seconds: float
+    code: str
+    message: str
+
+    @property
+    def member(self) -> str:
+        """The source, view or sink; empty: the whole group."""
+        return "" if self.kind == "group" else self.name
+
+
+@dataclass(frozen=True)
 class UpkeepFinished(Event):
     """Between two ticks the tables of `name` were made smaller; `why` it was due. The next tick waited so long."""
 

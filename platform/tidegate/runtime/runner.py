@@ -15,7 +15,7 @@ from tidegate.iceberg.tables import SparkTables
 from tidegate.jvm.conditional import S3Conditions
 from tidegate.jvm.endings import close_catalog
 from tidegate.jvm.spark import is_running
-from tidegate.jvm.within import active
+from tidegate.jvm.within import active, progress
 from tidegate.runtime.cluster_looks import SharedLooks
 from tidegate.runtime.kafka_topics import SparkTopics
 from tidegate.runtime.lease import lease
@@ -49,8 +49,9 @@ class Runner:
     them, the `topics` of Kafka, the wall `clock`, and the `lease` of a name (`lease.py`). `elapsed`: seconds of a clock
     that nobody sets; `wait`: let so many seconds pass; `answers`: whether what runs tasks is still there; `conditions`:
     the conditional writes of a storage on S3; `serve`: let its files be removed by a client that leaves no folders;
-    `working`: what a thread has to be in while it works for a name, beside threads that work for other names; `close`:
-    give back what the session has open, and nobody else has."""
+    `working`: what a thread has to be in while it works for a name, beside threads that work for other names;
+    `progress`: of what runs tasks for a name, something else whenever that has come further; `close`: give back what
+    the session has open, and nobody else has."""
 
     tables: Tables
     topics: Topics
@@ -62,6 +63,7 @@ class Runner:
     conditions: Conditions = no_conditions
     serve: Callable[[Storage], None] = lambda storage: None
     working: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
+    progress: Callable[[str], object] = lambda name: None
     close: Callable[[], None] = lambda: None
 
 
@@ -76,5 +78,6 @@ def spark_runner(spark: SparkSession, beside: Runner | None = None) -> Runner:
         conditions=s3,
         serve=s3.serve,
         working=partial(active, spark),
+        progress=partial(progress, spark),
         close=partial(close_catalog, spark),
     )

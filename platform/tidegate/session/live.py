@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
@@ -28,6 +29,7 @@ from tidegate.plan.events import (
     TickFinished,
     WorkerStarted,
 )
+from tidegate.plan.hanging import AtWork, hung_error, hung_pause
 from tidegate.project.disk import trouble
 from tidegate.runtime.claim import Claim, claimed
 from tidegate.runtime.codes import is_curable
@@ -58,6 +60,7 @@ class LiveGroup:
 
     `names`: sources, views and sinks, each with what it comes from (None: everything). Tables without a connector get
     their rows by INSERT, from whoever has their lease then; the group only reads them.
+    `hung`: how often the work for members has hung in a row: they are tried again after a pause, and say so.
     `stopping`: asked between two commits; a tick ends early once it says True. `patience`: seconds to wait for leases:
     a worker whose supervisor was killed may still be finishing its commit. `interval`: as of `Listings`. `beside`: for
     deliveries and upkeep, which no tick waits for then.
@@ -75,9 +78,12 @@ class LiveGroup:
         patience: float = 0.0,
         interval: float = 0.0,
         beside: OpenBeside | None = None,
+        hung: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.context, self.name, self.beside = context, name, beside
         clock = clock or context.runner.elapsed
+        #: What it does now; None while that is for no single member, or it rests.
+        self.at_work: AtWork | None = None
         self._patience = patience
         self.ticks = 0
         self._stopping, self._clock = stopping, clock
@@ -95,6 +101,10 @@ class LiveGroup:
         members += [SinkMember(context, sink, clock, beside) for sink in sinks]
         for member in members:
             member.turn = replace(member.turn, retries=retries or Retries())
+            if times := hung.get(member.name, 0):
+                retry_at = clock() + hung_pause(times, self._chance.random())
+                member.turn = replace(member.turn, failures=times, retry_at=retry_at)
+                member.error = hung_error(member.name)
         self.members = tuple(members)
         self._tables = frozenset(r.name.casefold() for r in relations if r.connector is None)
         self._leases = ExitStack()
@@ -125,9 +135,14 @@ class LiveGroup:
     def prepare(self, notify: Listener) -> None:
         """Let Spark check every query, and sinks begin, before the first row is read."""
         for member in self.members:
-            with self._isolated(member, notify):
-                member.prepare()
+            if member.error is None:
+                with self._isolated(member, notify):
+                    member.prepare()
         notify(WorkerStarted(self.name, tuple(member.name for member in self.members), os.getpid()))
+        for member in self.members:
+            if isinstance(member.error, TidegateError) and member.error.code == "TG519":
+                pause = round(max(0.0, member.turn.retry_at - self._clock()), 3)
+                self._tell_failure(member, member.error, pause, notify)
 
     def open_anew(self) -> None:
         """Somebody else has written with its leases: what is open is of before."""
@@ -206,12 +221,15 @@ class LiveGroup:
         """Keep an error of one member from the others, unless it ends the group."""
         from pyspark.errors import AnalysisException
 
+        self.at_work = AtWork(member.name, member.kind, self._clock())
         try:
             yield
         except AnalysisException as error:
             self._failed(member, refused(f'"{member.name}"', error, member.item.location), notify)
         except Exception as error:
             self._failed(member, trouble(error, member.item.location) or error, notify)
+        finally:
+            self.at_work = None
 
     def _failed(self, member: GroupMember, error: Exception, notify: Listener) -> None:
         with suppress(Exception):  # what is broken may not even close
@@ -224,9 +242,12 @@ class LiveGroup:
         if isinstance(action, EndGroup):
             raise error
         assert isinstance(action, TryAgain)
+        self._tell_failure(member, error, round(action.pause, 3), notify)
+
+    def _tell_failure(self, member: GroupMember, error: Exception, pause: float, notify: Listener) -> None:
         code = error.code if isinstance(error, TidegateError) else None
-        failures, pause = action.failures, round(action.pause, 3)
-        notify(MemberFailed(self.name, member.name, member.kind, code, one_line(error), failures, pause))
+        told = self.name, member.name, member.kind, code, one_line(error), member.turn.failures, pause
+        notify(MemberFailed(*told))
 
 
 def settled(group: LiveGroup) -> bool:

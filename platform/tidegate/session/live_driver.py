@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -19,8 +18,10 @@ from tidegate.errors import TidegateError
 from tidegate.jvm.failures import one_line
 from tidegate.maintenance.live_upkeep import LiveUpkeep
 from tidegate.plan.events import Event, WorkerFailed, WorkerStopping
+from tidegate.plan.hanging import Patience
 from tidegate.runtime.codes import is_curable
 from tidegate.session.hands import Hands
+from tidegate.session.hosted import Hosted, Opening
 from tidegate.session.live import LiveGroup
 from tidegate.session.rota import (
     Called,
@@ -38,14 +39,12 @@ from tidegate.session.visits import Visit
 #: By then a group has opened what it has, and used it.
 WARM_TICKS = 5
 
-#: Makes a group, whose leases the driver takes; it asks between two commits whether it is to stop.
-Opening = Callable[[Callable[[], bool]], AbstractContextManager[LiveGroup]]
-
-
 #: Seconds between two looks for leases that another process has, or a run in this one.
 _LEASES_EVERY = 0.5
 #: Seconds between two looks whether a run still waits for groups.
 _LOOKS_EVERY = 0.1
+#: Seconds between two looks whether groups hang, at most.
+_LOOKS_FOR_HANGING_EVERY = 10.0
 
 
 class Told(Protocol):
@@ -70,7 +69,8 @@ class Pace:
     has nothing more to do, and ends; `upkeep`: tables are kept small; `threads`: how many groups tick at
     the same time; `patience`: seconds for which a group waits for leases, since the process before this one may still
     be finishing its commits; `warm`: called once, when the groups have ticked a few times each; `full`: whether the
-    CPU of the machine is fully used."""
+    CPU of the machine is fully used; `hangs_after`: seconds without an advance after which it is told that the work of
+    a group hangs (`Patience`)."""
 
     interval: float = 2.0
     over: Callable[[LiveGroup], bool] = lambda group: False
@@ -79,33 +79,7 @@ class Pace:
     patience: float = 0.0
     warm: Callable[[], None] = lambda: None
     full: Callable[[], bool] = lambda: False
-
-
-@dataclass
-class _Hosted:
-    """A group of the driver. Touched by one thread at a time. `made`: as `opening` has given it, without its leases
-    until `group` is set, for which it waits until `waits`. `visits`: runs that wait for it; `visit`: the one that it is
-    lent to. `works`: whether it is at work, as far as was told."""
-
-    name: str
-    opening: Opening
-    interval: float
-    priority: int = 1
-    stop: threading.Event = field(default_factory=threading.Event)
-    made: LiveGroup | None = None
-    waits: float = 0.0
-    group: LiveGroup | None = None
-    caretaker: LiveUpkeep | None = None
-    opened: ExitStack = field(default_factory=ExitStack)
-    visits: deque[Visit] = field(default_factory=deque)
-    visit: Visit | None = None
-    works: bool = False
-
-    @property
-    def is_beside(self) -> bool:
-        """Whether something is done beside its ticks, by its leases."""
-        delivers = self.group is not None and self.group.is_delivering
-        return delivers or (self.caretaker is not None and self.caretaker.is_under_way)
+    hangs_after: float = 300.0
 
 
 class _Over(Exception):
@@ -146,18 +120,29 @@ class LiveDriver:
     ) -> None:
         self._hands, self._told, self._pace, self._answers = hands, told, pace, answers
         self._rota = Rota(pace.threads)
-        self._hosted: dict[str, _Hosted] = {}
+        self._hosted: dict[str, Hosted] = {}
         #: What begins when the group of the same name has ended.
-        self._next: dict[str, _Hosted] = {}
+        self._next: dict[str, Hosted] = {}
         self._open_to_more = True
         self._lost = False
         self._ticks, self._warm = 0, False
         self._upkeep_turn = threading.Lock()
+        self._looks_every = min(_LOOKS_FOR_HANGING_EVERY, pace.hangs_after / 10)
+        self._looked = hands.now()
 
-    def open(self, name: str, opening: Opening, interval: float | None = None, priority: int = 1) -> None:
-        """Take in a group; one that is there already ends first. `interval`: its own one; `priority`: see `rota`."""
+    def open(
+        self,
+        name: str,
+        opening: Opening,
+        interval: float | None = None,
+        priority: int = 1,
+        hung: Mapping[str, int] | None = None,
+    ) -> None:
+        """Take in a group; one that is there already ends first. `interval`: its own one; `priority`: see `rota`;
+        `hung`: see `Patience`."""
         usual = self._pace.interval if interval is None else interval
-        self._hands.tell(_Hosted(name, opening, usual, priority))
+        patience = Patience(self._pace.hangs_after, hung or {})
+        self._hands.tell(Hosted(name, opening, usual, patience, priority))
 
     def stop(self, name: str) -> None:
         """Let a group finish its commit, and end."""
@@ -191,18 +176,35 @@ class LiveDriver:
     def run(self) -> bool:
         """Drive all groups; False, at once, if Spark is gone."""
         while self._open_to_more or self._hosted:
-            due = self._rota.due()
-            wait = None if due is None else max(0.0, due - self._hands.now())
+            times = [due for due in (self._rota.due(), self._look_at()) if due is not None]
+            wait = max(0.0, min(times) - self._hands.now()) if times else None
             self._take(self._hands.hear(wait))
+            self._look_for_hanging()
             if self._lost:
                 return False
         return True
 
     # -- in the thread of `run` --------------------------------------------------------------------------------
 
+    def _look_at(self) -> float | None:
+        """When to look next whether the work of a group hangs; None while none is at work."""
+        return self._looked + self._looks_every if self._rota.is_at_work else None
+
+    def _look_for_hanging(self) -> None:
+        now = self._hands.now()
+        if now < self._looked + self._looks_every:
+            return
+        self._looked = now
+        for place in self._rota.places:
+            hosted = self._hosted[place.name]
+            if place.since is None or hosted.visit is not None:
+                continue
+            if (told := hosted.hangs(now)) is not None:
+                self._told.event(place.name, told)
+
     def _take(self, message: object) -> None:
         match message:
-            case _Hosted():
+            case Hosted():
                 self._comes(message)
             case str(name) if name in self._hosted:
                 (self._next.get(name) or self._hosted[name]).stop.set()
@@ -227,7 +229,7 @@ class LiveDriver:
             case _:
                 self._happens(Waited(self._hands.now()))
 
-    def _comes(self, hosted: _Hosted) -> None:
+    def _comes(self, hosted: Hosted) -> None:
         """Begin with a group, or let one that is there end first."""
         if not self._open_to_more:
             hosted.stop.set()
@@ -281,7 +283,7 @@ class LiveDriver:
 
     # -- in a thread of the pool -------------------------------------------------------------------------------
 
-    def _work(self, hosted: _Hosted, waited: float) -> None:
+    def _work(self, hosted: Hosted, waited: float) -> None:
         """Advance a group, which was due so many seconds ago, and tell the driver what came of it."""
         if (visit := hosted.visit) is not None:
             # Nobody but the run touches the group now.
@@ -291,6 +293,7 @@ class LiveDriver:
             until = now + _LEASES_EVERY if hosted.stop.is_set() else math.inf
             self._hands.tell(Postponed(hosted.name, until, now))
             return
+        hosted.began = self._hands.now()
         if not hosted.works:
             self._told.begins(hosted.name)
         try:
@@ -304,7 +307,7 @@ class LiveDriver:
                 self._told.rests(hosted.name)
             self._hands.tell(came)
 
-    def _advance(self, hosted: _Hosted, waited: float) -> Ticked | Postponed:
+    def _advance(self, hosted: Hosted, waited: float) -> Ticked | Postponed:
         """Open the group, or let it tick. Raises _Over when it has ended in order."""
 
         def notify(event: Event) -> None:
@@ -333,7 +336,7 @@ class LiveDriver:
             return Postponed(hosted.name, now + _LEASES_EVERY, now)
         return Ticked(hosted.name, backlog, now, self._pace.full())
 
-    def _begun(self, hosted: _Hosted, notify: Callable[[Event], None]) -> Ticked | Postponed:
+    def _begun(self, hosted: Hosted, notify: Callable[[Event], None]) -> Ticked | Postponed:
         """Open a group, or as much of it as goes without leases that another process has: for those it waits without a
         thread."""
         if hosted.stop.is_set():
@@ -368,7 +371,7 @@ class LiveDriver:
             group.prepare(notify)
         return Ticked(hosted.name, True, self._hands.now())
 
-    def _end(self, hosted: _Hosted, error: Exception) -> None:
+    def _end(self, hosted: Hosted, error: Exception) -> None:
         """Close a group, and tell why it has ended."""
         if isinstance(error, _Over):
             ticks = 0 if hosted.group is None else hosted.group.ticks

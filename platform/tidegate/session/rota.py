@@ -121,6 +121,11 @@ class Rota:
     threads: int
     places: tuple[Place, ...] = field(default=())
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a tick is under way."""
+        return any(one.since is not None for one in self.places)
+
     def due(self) -> float | None:
         """When time has something to do next, None: not before something else happens."""
         times = [max(one.due, one.until) for one in self.places if one.since is None and one.due < math.inf]

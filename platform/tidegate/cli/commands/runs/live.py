@@ -7,11 +7,31 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from tidegate.cli.commands.runs.live_definitions import LiveRequest, read_definitions, seconds
+from tidegate.cli.commands.runs.live_definitions import LiveRequest, read_definitions
+from tidegate.cli.commands.runs.live_options import (
+    WORKER,
+    CertificateOption,
+    DurationOption,
+    GraceOption,
+    HangsAfterOption,
+    HostOption,
+    IntervalOption,
+    IsolateOption,
+    KeyOption,
+    LogFileOption,
+    MaxRowsOption,
+    NoHttpOption,
+    NoUpkeepOption,
+    OnceIdleOption,
+    PortOption,
+    PriorityOption,
+    StandbyOption,
+    TokenFileOption,
+    WatchOption,
+    WorkerOption,
+)
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, NamesAndInputsArgument, SelectOption
 
@@ -26,145 +46,35 @@ if TYPE_CHECKING:
     from tidegate.project import Project
     from tidegate.store.status_values import ProjectStatus
 
-_WORKER = "--worker"
 #: Who is told of what happens, as `Supervisor` is.
 Listener = Callable[[str | None, "Event | str"], None]
-
-
-_Interval = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="[NAME=]TIME",
-        help=(
-            "Time from the start of one tick to the start of the next; with NAME=, only for the group of this source, "
-            "view or sink. While there is a backlog, the next tick starts at once. May be repeated."
-        ),
-        show_default="that of jobs/, else 2s",
-    ),
-]
-_Priority = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=NUMBER",
-        help=(
-            "How much a second of waiting counts for the group of this source, view or sink, where the machine is too "
-            "small for all groups: from 1 (default, unless jobs/ has another one) to 100. May be repeated."
-        ),
-        show_default=False,
-    ),
-]
-_MaxRows = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Number of rows in a batch, for sources whose batches are measured in rows (kafka, replay). "
-        "Results do not depend on it.",
-        show_default=False,
-    ),
-]
-_Host = Annotated[str, typer.Option(help="Address on which health and metrics are served.")]
-_Port = Annotated[
-    int,
-    typer.Option(
-        min=0, max=65535, help="Port of /healthz, /livez, /metrics and /status; 0 chooses a free port."
-    ),
-]
-_NoHttp = Annotated[bool, typer.Option("--no-http", help="Serve neither health nor metrics.")]
-_TokenFile = Annotated[
-    Path | None,
-    typer.Option(
-        help="A file with a token that clients must send as Authorization: Bearer TOKEN. /livez, "
-        "and /healthz without details, need no token.",
-        show_default=False,
-    ),
-]
-_Certificate = Annotated[
-    Path | None,
-    typer.Option(help="Serve over TLS with this certificate (a PEM file).", show_default=False),
-]
-_Key = Annotated[
-    Path | None,
-    typer.Option(help="The key of the certificate, if it is in a separate file.", show_default=False),
-]
-_Duration = Annotated[
-    float | None,
-    typer.Option(parser=seconds, metavar="TIME", help="Stop after this time.", show_default=False),
-]
-_OnceIdle = Annotated[bool, typer.Option("--once-idle", help="Stop when nothing waits any more.")]
-_Grace = Annotated[
-    float,
-    typer.Option(
-        parser=seconds,
-        metavar="TIME",
-        help="How long a worker that is stopped may take to finish its commit.",
-    ),
-]
-_LogFile = Annotated[
-    Path | None,
-    typer.Option(
-        help=(
-            "Write the log to this file as well, as JSON lines; it is rotated at 50 MB, and 5 files are kept."
-        ),
-        show_default=False,
-    ),
-]
-_NoUpkeep = Annotated[
-    bool,
-    typer.Option("--no-upkeep", help="Do not compact or expire here: leave that to tidegate upkeep."),
-]
-_Isolate = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--isolate",
-        help="A source, view or sink whose group gets a process of its own, with a Spark of its own, beside those that "
-        "jobs/ isolates. May be repeated.",
-        show_default=False,
-    ),
-]
-_Standby = Annotated[
-    bool,
-    typer.Option(
-        "--standby",
-        help=(
-            "While another process runs live mode for the same groups, wait without Spark, and take over within 30 "
-            "seconds after its end, however it ends."
-        ),
-    ),
-]
-_Watch = Annotated[
-    bool,
-    typer.Option(
-        "--watch",
-        help="Take up changes of files in assets/ by itself, as tidegate reload does.",
-    ),
-]
-_Worker = Annotated[str | None, typer.Option(_WORKER, hidden=True)]
 
 
 @guarded
 def live(
     call: Invocation,
     names: NamesAndInputsArgument = None,
-    interval: _Interval = None,
-    priority: _Priority = None,
-    max_rows_per_batch: _MaxRows = None,
-    host: _Host = "127.0.0.1",
-    port: _Port = 9464,
-    no_http: _NoHttp = False,
-    token_file: _TokenFile = None,
-    tls_certificate: _Certificate = None,
-    tls_key: _Key = None,
-    duration: _Duration = None,
-    once_idle: _OnceIdle = False,
-    grace: _Grace = "60s",  # type: ignore[assignment]  # parsed like what is given
-    log_file: _LogFile = None,
-    no_upkeep: _NoUpkeep = False,
+    interval: IntervalOption = None,
+    priority: PriorityOption = None,
+    max_rows_per_batch: MaxRowsOption = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 9464,
+    no_http: NoHttpOption = False,
+    token_file: TokenFileOption = None,
+    tls_certificate: CertificateOption = None,
+    tls_key: KeyOption = None,
+    duration: DurationOption = None,
+    once_idle: OnceIdleOption = False,
+    grace: GraceOption = "60s",  # type: ignore[assignment]  # parsed like what is given
+    log_file: LogFileOption = None,
+    no_upkeep: NoUpkeepOption = False,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
-    isolate: _Isolate = None,
-    standby: _Standby = False,
-    watch: _Watch = False,
-    worker: _Worker = None,
+    isolate: IsolateOption = None,
+    standby: StandbyOption = False,
+    watch: WatchOption = False,
+    hangs_after: HangsAfterOption = "5m",  # type: ignore[assignment]  # parsed like what is given
+    worker: WorkerOption = None,
 ) -> int:
     """Keep sources, views and sinks up to date continuously: every few seconds, a tick reads a batch of each source,
     closes windows and delivers them. One process with one Spark does this for all groups of connected objects; it is
@@ -183,7 +93,7 @@ def live(
     if worker is not None:
         from tidegate.cli.commands.runs.live_worker import be_worker
 
-        return be_worker(call, worker, max_rows_per_batch, once_idle, no_upkeep)
+        return be_worker(call, worker, max_rows_per_batch, once_idle, no_upkeep, hangs_after)
     asked = LiveRequest(names, select, exclude, isolate or (), interval or (), priority or ())
     project = call.project()
     definitions = read_definitions(project, asked)
@@ -192,13 +102,13 @@ def live(
         return 0
     # Java is looked for once here, and not in every worker again and again.
     call.require_java()
-    command = _worker_command(project, max_rows_per_batch, once_idle, no_upkeep)
+    command = _worker_command(project, max_rows_per_batch, once_idle, no_upkeep, hangs_after)
     access = None if no_http else _access(call, host, port, token_file, tls_certificate, tls_key)
     from tidegate.cli.commands.runs.live_reload import Current
 
     current = Current(definitions, lambda: read_definitions(project, asked))
     listeners: list[Listener] = []
-    supervisor, workers = _supervisor(current, command, grace, once_idle, listeners)
+    supervisor, workers = _supervisor(current, command, grace, once_idle, hangs_after, listeners)
     leases = _leases(project, current, supervisor)
 
     def work() -> int:
@@ -216,17 +126,17 @@ def live(
 
 
 def _worker_command(
-    project: Project, max_rows_per_batch: int | None, once_idle: bool, no_upkeep: bool
+    project: Project, max_rows_per_batch: int | None, once_idle: bool, no_upkeep: bool, hangs_after: float
 ) -> Callable[[str | None], list[str]]:
     """By which command line a worker process is started: of one group alone, or (None) of all others."""
-    arguments = [f"--env={project.env_name}", f"--project={project.root}"]
+    arguments = [f"--env={project.env_name}", f"--project={project.root}", f"--hangs-after={hangs_after}s"]
     if max_rows_per_batch is not None:
         arguments.append(f"--max-rows-per-batch={max_rows_per_batch}")
     arguments += ["--once-idle"] if once_idle else []
     arguments += ["--no-upkeep"] if no_upkeep else []
 
     def command(group: str | None) -> list[str]:
-        own = [f"{_WORKER}={group or '*'}", *arguments]
+        own = [f"{WORKER}={group or '*'}", *arguments]
         return [sys.executable, "-P", "-m", "tidegate.cli.main", "live", *own]
 
     return command
@@ -258,6 +168,7 @@ def _supervisor(
     command: Callable[[str | None], list[str]],
     grace: float,
     once_idle: bool,
+    hangs_after: float,
     listeners: Sequence[Listener],
 ) -> tuple[Supervisor, Workers]:
     from tidegate.live.process import WorkerProcess
@@ -279,10 +190,12 @@ def _supervisor(
         workers.spawn,
         notify,
         grace=grace,
+        stuck=hangs_after,
         until_idle=once_idle,
         alone=current.definitions.alone,
         interval=lambda group: current.pace_of(group).interval,
         release=workers.release,
+        renew=workers.renew,
         close=workers.close,
     )
     return supervisor, workers

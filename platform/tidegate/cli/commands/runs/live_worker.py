@@ -2,9 +2,10 @@
 
 It reads from its standard input, a JSON document in each line, which definitions it goes by (`{"definitions": [[FILE,
 TEXT], …], "likeness": DIGEST, "changed": [GROUP, …]}`: those of the supervisor, whatever the files say meanwhile), its
-groups (`{"open": NAME, "members": […], "interval": SECONDS, "priority": N}`), and which are to end (`{"stop": NAME}`);
-when that ends, all groups end. Its standard output is for the supervisor alone: a line for each event, for each time
-that it begins to work for a group, and that this work is done, and for each group that has ended.
+groups (`{"open": NAME, "members": […], "interval": SECONDS, "priority": N, "hung": {MEMBER: TIMES, …}}`), and which are
+to end (`{"stop": NAME}`); when that ends, all groups end. Its standard output is for the supervisor alone: a line for
+each event, for each time that it begins to work for a group, and that this work is done, and for each group that has
+ended.
 """
 
 from __future__ import annotations
@@ -62,9 +63,16 @@ _VISIT_SECONDS, _PATIENT_SECONDS = 60.0, 5.0
 Hear = Callable[[Event], None]
 
 
-def be_worker(call: Invocation, name: str, max_rows: int | None, once_idle: bool, no_upkeep: bool) -> int:
+def be_worker(
+    call: Invocation,
+    name: str,
+    max_rows: int | None,
+    once_idle: bool,
+    no_upkeep: bool,
+    hangs_after: float,
+) -> int:
     """Do the work of groups, in the process that the supervisor has started for it. `name`: as of `LiveWorker`."""
-    pace = Pace(upkeep=not no_upkeep)
+    pace = Pace(upkeep=not no_upkeep, hangs_after=hangs_after)
     if once_idle:
         pace = replace(pace, over=settled)
     files = Files.of(call)
@@ -190,10 +198,12 @@ class LiveWorker:
                 self._desk.close()
             driver.close()
         elif (name := document.get("open")) is not None:
-            members = document["members"]
+            members, hung = document["members"], document["hung"]
             self._members[name] = frozenset(members)
             pace = interval, _ = document["interval"], document["priority"]
-            driver.open(name, lambda stopping: self._group(name, members, interval, stopping), *pace)
+            driver.open(
+                name, lambda stopping: self._group(name, members, interval, hung, stopping), *pace, hung
+            )
         else:
             driver.stop(document["stop"])
 
@@ -219,7 +229,12 @@ class LiveWorker:
 
     @contextmanager
     def _group(
-        self, name: str, members: list[str], interval: float, stopping: Callable[[], bool]
+        self,
+        name: str,
+        members: list[str],
+        interval: float,
+        hung: dict[str, int],
+        stopping: Callable[[], bool],
     ) -> Iterator[LiveGroup]:
         """A group, with a session of its own."""
         now = self._now
@@ -228,7 +243,8 @@ class LiveWorker:
         interval = 0.0 if self._pace.over is settled else interval
         with self._session.beside(now.project, now.catalog) as session:
             aside = None if self._pace.over is settled else partial(self._aside, name, now)
-            yield LiveGroup(session, members, name, self._max_rows, stopping, interval=interval, beside=aside)
+            given = session, members, name, self._max_rows, stopping
+            yield LiveGroup(*given, interval=interval, beside=aside, hung=hung)
 
     @contextmanager
     def _aside(self, name: str, now: _Definitions) -> Iterator[tuple[Session, Callable[[], None]]]:
@@ -318,6 +334,7 @@ def order_of(line: str) -> dict[str, Any] | None:
         return document
     name, interval, members = (document.get(key) for key in ("open", "interval", "members"))
     paced = isinstance(interval, int | float) and isinstance(document.get("priority"), int)
+    paced = paced and isinstance(document.get("hung"), dict)
     opens = isinstance(name, str) and isinstance(members, list) and paced
     return document if opens or isinstance(document.get("stop"), str) else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from typing import Any
 
 from tidegate.live.groups import Group
@@ -32,9 +33,13 @@ class Bench:
     """A supervisor whose clock stands still until it is moved. `one_process`: all groups have the same."""
 
     def __init__(self, *groups: Group, one_process: bool = False, **options: Any) -> None:
-        self.now, self._one_process = 0.0, one_process
+        self.now = 0.0
+        #: Of the process that groups share, None: each has its own.
+        self.shared = 100 if one_process else None
         self.workers: list[FakeWorker] = []
         self.alone: list[bool] = []
+        self.hung: list[Mapping[str, int]] = []
+        self.renewed: list[int] = []
         self.told: list[Event | str] = []
         self.supervisor = Supervisor(
             groups,
@@ -43,13 +48,16 @@ class Bench:
             clock=lambda: self.now,
             back_off=BackOff(first=1.0, longest=8.0, healthy=60.0),
             chance=lambda: 0.0,
+            renew=self.renewed.append,
             **options,
         )
         self.supervisor.start()
 
-    def _spawn(self, group: Group, alone: bool, hear: Hear) -> FakeWorker:
+    def _spawn(self, group: Group, alone: bool, hung: Mapping[str, int], hear: Hear) -> FakeWorker:
         self.alone.append(alone)
-        self.workers.append(FakeWorker(100 if self._one_process else 100 + len(self.workers)))
+        self.hung.append(hung)
+        pid = 100 + len(self.workers) if self.shared is None or alone else self.shared
+        self.workers.append(FakeWorker(pid))
         return self.workers[-1]
 
     def state(self, name: str) -> str:
