@@ -68,7 +68,7 @@ GUARDS = (
         "session/live.py",
         "failures=times, retry_at=retry_at",
         "failures=times",
-        ("tests/session/test_hanging.py",),
+        ("tests/plan/test_hanging.py",),
     ),
     Guard(
         "only-reads",
