@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,8 @@ class Context:
         self.borrowed = Borrowed(project)
         #: The types of views' columns, which Spark is asked for once (`resolve_columns`).
         self.resolved: dict[str, tuple[View, tuple[CatalogColumn, ...]]] = {}
+        #: Tables that were there when they were opened last.
+        self._seen: set[str] = set()
         #: What this process has the right to write: a name, and the part of the work on it ("": all of it).
         self._held: set[tuple[str, str]] = set()
 
@@ -94,7 +96,16 @@ class Context:
     def opened(self, name: str) -> StoredTable | None:
         """The table that stores `name`, to be read; None if there is none. Raises TG622 as `stored`."""
         identifier = self.identifier(name)
-        return self.tables.open(identifier) if self.tables.exists(identifier) else None
+        if identifier in self._seen:
+            # To ask whether it is there reads all of its metadata, as opening it does.
+            with suppress(Exception):
+                return self.tables.open(identifier)
+            self._seen.discard(identifier)
+        if not self.tables.exists(identifier):
+            return None
+        found = self.tables.open(identifier)
+        self._seen.add(identifier)
+        return found
 
     def before_rename(self, view: View) -> str | None:
         """The name under which the results of a view are stored that is still to be renamed, as the catalog spells it;
