@@ -9,16 +9,24 @@ import pyarrow as pa
 import pytest
 
 from tests.conftest import Workbench
+from tidegate.jvm import gathered
 from tidegate.jvm.core_jobs import run_in_tasks
 from tidegate.jvm.failures import is_from_spark, worker_died
+from tidegate.jvm.gathered import gatherer
 from tidegate.session.session import Session
 from tidegate.tasks.numbers import Numbers
 from tidegate.tasks.transfer import texts_of
 
 
-@pytest.fixture
-def session(workbench: Workbench) -> Session:
-    return workbench.session()
+@pytest.fixture(params=["by Spark's closures", "by our own class"])
+def session(workbench: Workbench, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """What tasks give is gathered in this way (`jvm/gathered.py`)."""
+    found = workbench.session()
+    by_our_own = request.param == "by our own class"
+    context = found.spark.sparkContext
+    monkeypatch.setitem(vars(context), gathered._GATHERER, gathered._made(context) if by_our_own else None)
+    assert (gatherer(context) is not None) == by_our_own
+    return found
 
 
 def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -33,6 +41,16 @@ def test_tasks_get_the_numbers_that_a_query_would_give_them(session: Session, ta
     found = work.texts(told)
     assert len(found) == (1 if care else tasks)
     assert found == texts_of(work.frame, told)
+
+
+def test_what_tasks_give_is_in_their_order(session: Session) -> None:
+    """As many things as each task likes, also none."""
+
+    def work(number: int, rows: Iterator[bytes]) -> Iterator[tuple[int, int]]:
+        assert not list(rows)
+        yield from ((number, place) for place in range(3 - number))
+
+    assert run_in_tasks(session.spark, work, 4) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0)]
 
 
 def test_what_a_task_needs_may_be_large(session: Session) -> None:

@@ -128,6 +128,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "jvm/endings.py": "_jvm tidegate.jvm.java.java_class",
         "jvm/class_archive.py": "os.access os.path.realpath os.utime time.time ….glob ….mkdir ….open ….stat ….unlink",
         "jvm/core_jobs.py": "_jvm tidegate.jvm.java.java_class",
+        "jvm/gathered.py": "_jsc _jvm",
         "jvm/local_files.py": "_jsc _jvm tidegate.jvm.java.java_class",
         "jvm/jars.py": "….open ….read_text ….stat",
         "jvm/packages.py": "….expanduser ….glob ….is_file",

@@ -52,6 +52,7 @@ ALLOWED = {
     "ingest/sources/files.py": {"_copying_": "in names of files"},
     "jvm/spark.py": {"_tidegate_shipped": "a module"},
     "jvm/core_jobs.py": {"_tidegate_core": "an attribute", "_jsparkSession": "an attribute of PySpark's"},
+    "jvm/gathered.py": {"_tidegate_gatherer": "an attribute", "_tidegate_jobs": "an attribute"},
     "jvm/java.py": {"_tidegate_known": "an attribute"},
     "jvm/calls.py": {"_tidegate_calls": "an attribute", "_tidegate_calls_asked": "an attribute"},
     "jvm/exit_hooks.py": {"_tidegate_exit_hooks": "an attribute"},

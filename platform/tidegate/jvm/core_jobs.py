@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tidegate.jvm.calls import Calls, Promise
+from tidegate.jvm.gathered import gatherer
 from tidegate.jvm.java import java_class
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ def run_over(spark: SparkSession, work: Work, rdd: Any) -> list[Any]:
     """As `run_in_tasks`, in a task for each partition of an RDD of the JVM, whose bytes it gets."""
     context = spark.sparkContext
     calls = Calls(context._jvm)
+    job, by_our_own = _core_of(context).job(context, work, rdd, calls), gatherer(context)
     # Bounded: what `work` gives, which `run_in_tasks` says is little.
-    found = calls.call(_core_of(context).job(context, work, rdd, calls), "collect")
+    found = calls.call(job, "collect") if by_our_own is None else calls.call(by_our_own, "collect", job)
     found, size = calls.run(found, calls.call(found, "size"))
     calls = Calls(context._jvm)
     return [
