@@ -27,11 +27,15 @@ if TYPE_CHECKING:
 #: So many rows are few, counted once for each window, and for each row that they may be joined with.
 FEW_ROWS = 50_000
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+#: One task for them behind each exchange: another one costs more than it takes off the first.
+_TOGETHER = {"spark.sql.shuffle.partitions": "1"}
 
 
 def interpreted_if_few(context: Context, view: View, cut: Cut) -> AbstractContextManager[None]:
-    """While the block runs, Spark interprets queries instead of compiling them, if those of this tick see few rows."""
-    return settings(context.spark, _INTERPRETED if most_rows(context, view, cut) <= FEW_ROWS else {})
+    """While the block runs, Spark interprets queries instead of compiling them, and exchanges rows between as few tasks
+    as possible, if those of this tick see few rows."""
+    few = most_rows(context, view, cut) <= FEW_ROWS
+    return settings(context.spark, _INTERPRETED | _TOGETHER if few else {})
 
 
 def most_rows(context: Context, view: View, cut: Cut) -> float:

@@ -1,4 +1,5 @@
-"""Queries of few rows are interpreted, and not compiled for each tick; their results are those of compiled ones."""
+"""Queries of few rows are interpreted by few tasks, and not compiled for each tick; their results are those of compiled
+ones."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ import pytest
 
 from tests.conftest import Workbench
 from tidegate.jvm.java import java_class
-from tidegate.views import few_rows
+from tidegate.tasks.writer import run_task
+from tidegate.views import few_rows, view_table
 
 pytestmark = pytest.mark.spark
 
@@ -19,7 +21,8 @@ CREATE MATERIALIZED VIEW per_minute AS
 SELECT page, window_start, avg(seconds) AS mean, max(page) AS last, count(DISTINCT seconds) AS n
 FROM TUMBLE(pages, ts, INTERVAL '1 minute') GROUP BY page, window_start EMIT ON WINDOW CLOSE;
 """
-SETTINGS = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+PARTITIONS = "spark.sql.shuffle.partitions"
+SETTINGS = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode", PARTITIONS)
 
 
 def test_C2_few_rows_compile_nothing_and_give_what_compiled_queries_give(
@@ -29,9 +32,17 @@ def test_C2_few_rows_compile_nothing_and_give_what_compiled_queries_give(
     jvm: Any = session.spark._jvm
     metrics = java_class(jvm, "org.apache.spark.metrics.source.CodegenMetrics")
     compiled = metrics.METRIC_COMPILATION_TIME()
+    session.spark.conf.set(PARTITIONS, "3")
     usual = [session.spark.conf.get(name) for name in SETTINGS]
     session.execute(PAGES)
     misses: dict[bool, list[int]] = {True: [], False: []}
+    between: dict[bool, set[str]] = {True: set(), False: set()}
+
+    def stored(*given: Any) -> list[Any]:
+        between[few].add(session.spark.conf.get(PARTITIONS))
+        return run_task(*given)
+
+    monkeypatch.setattr(view_table, "run_task", stored)
     for minute in range(9):
         # Each tick closes the minute before; it reads no more than three of the files, of four rows each.
         few = minute % 2 == 0
@@ -43,6 +54,7 @@ def test_C2_few_rows_compile_nothing_and_give_what_compiled_queries_give(
         session.execute("FLUSH;")
         misses[few].append(compiled.getCount() - before)
         assert [session.spark.conf.get(name) for name in SETTINGS] == usual
+    assert between == {True: {"1"}, False: {"3"}}
     # What is compiled once, of whatever surrounds the query, is behind the first ticks.
     assert set(misses[True][2:]) == {0}, misses
     assert min(misses[False]) > 0, misses
