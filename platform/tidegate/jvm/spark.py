@@ -9,7 +9,7 @@ import socket
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,6 +109,16 @@ _REMOTE_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
+#: Of what Spark keeps for its UI, where that is off. By default it is of the last 1,000 jobs, stages and queries, which
+#: nobody sees: 5 MB of heap for the jobs, and more for the queries.
+_UNSEEN = {
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "50",
+    # What tasks that are running have done so far.
+    "spark.ui.liveUpdate.period": "-1",
+}
 _MASTER_SECONDS = 5.0
 
 #: How many tasks of each core run at a time in a process that works for several groups.
@@ -160,6 +170,7 @@ def start(
     settings |= environment.spark.conf | jar_settings(packages, environment.spark.conf, local, purpose)
     if SparkSession.getActiveSession() is None:
         settings |= guarded(settings, ui_token)
+        settings = unseen(settings) | settings
     here, notes = _verified(packages, environment)
     split = secrecy.split(settings)
     for key, value in split.shown.items():
@@ -207,6 +218,11 @@ def _shared(master: str) -> dict[str, str]:
             "spark.default.parallelism": str(count),
         }
     return settings
+
+
+def unseen(settings: Mapping[str, str]) -> dict[str, str]:
+    """How little Spark keeps for its UI, if these settings say that nobody sees it."""
+    return {} if settings.get("spark.ui.enabled", "true") == "true" else dict(_UNSEEN)
 
 
 def _scratch(configured: str | None) -> dict[str, str]:
