@@ -123,36 +123,43 @@ def test_a_group_is_told_what_has_hung_and_tries_that_again_at_its_time(workbenc
         ticks = [event for event in heard if isinstance(event, events.TickFinished)]
         assert sum(tick.rows for tick in ticks) == 3
         assert ticks[-1].failing == ("a_minutes",)
-        now[0] = failed.retry_seconds
+        now[0] = failed.retry_seconds + 1
         group.tick(heard.append)
     assert [e.name for e in heard if isinstance(e, events.MemberRecovered)] == ["a_minutes"]
     assert counts(session, "a") == [1, 1]
 
 
 @pytest.mark.runner("spark")
-def test_jobs_of_a_name_are_found_and_advance(workbench: Workbench) -> None:
+def test_jobs_of_a_name_are_found_and_advance_with_each_task_that_ends(workbench: Workbench) -> None:
     spark, gone = workbench.session().spark, workbench.root / "go"
 
-    def wait(_: object) -> Iterator[int]:
+    def wait(number: int, _: object) -> Iterator[int]:
         import time
 
-        while not gone.exists():
+        # (What ends sooner is written down later.)
+        time.sleep(1.5)
+        while number and not gone.exists():
             time.sleep(0.05)
         yield 1
 
     def work() -> None:
         with active(spark, "a"):
-            # Two tasks after one another, if there is but one core.
-            spark.sparkContext.parallelize([1], 1).mapPartitions(wait).count()
+            spark.sparkContext.parallelize([1, 1], 2).mapPartitionsWithIndex(wait).count()
+
+    def ended() -> list[int]:
+        return [tasks for _, tasks in progress(spark, "a")]
 
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        while not (before := progress(spark, "a")):
+        seen = []
+        while not seen or seen[-1] != [1]:
             assert thread.is_alive()
-        assert progress(spark, "a") == before
+            seen += [now] if (now := ended()) and now not in seen else []
+            time.sleep(0.02)
+        assert seen == [[0], [1]]
         assert not progress(spark, "b")
     finally:
         gone.touch()
         thread.join(60)
-    assert progress(spark, "a") != before
+    assert ended() == []

@@ -116,8 +116,8 @@ _UNSEEN = {
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "50",
-    # What tasks that are running have done so far.
-    "spark.ui.liveUpdate.period": "-1",
+    # How often it writes down what tasks of a job that runs have done, which `within.progress` asks for.
+    "spark.ui.liveUpdate.period": "1s",
 }
 _MASTER_SECONDS = 5.0
 

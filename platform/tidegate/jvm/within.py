@@ -62,9 +62,9 @@ def active(spark: SparkSession, pool: str | None = None) -> Iterator[None]:
         calls.run()
 
 
-def progress(spark: SparkSession, pool: str) -> object:
-    """How far the jobs have come that run now for a name (`active`): something else whenever a task of them has ended,
-    or one of them has begun or ended."""
+def progress(spark: SparkSession, pool: str) -> list[tuple[int, int]]:
+    """How far the jobs have come that run now for a name (`active`): the number of each of their stages, and how many
+    of its tasks have ended."""
     tracker = spark.sparkContext.statusTracker()
     jobs = set(tracker.getJobIdsForGroup(pool)).intersection(tracker.getActiveJobsIds())
     of_jobs = [tracker.getJobInfo(job) for job in sorted(jobs)]
