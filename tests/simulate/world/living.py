@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -98,7 +98,7 @@ class Living:
             raise Wrong(f"live mode gave up: {supervisor.health()}")
         return supervisor.schedule.exit_code == DONE
 
-    def _spawn(self, group: Group, alone: bool, hear: Hear) -> Worker:
+    def _spawn(self, group: Group, alone: bool, hung: Mapping[str, int], hear: Hear) -> Worker:
         if group.name in self._spawned:
             raise Wrong(f"{group.name} has two workers")
         self._starts += 1
