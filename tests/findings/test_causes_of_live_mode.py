@@ -108,7 +108,7 @@ def test_groups_that_wait_because_the_machine_is_too_small() -> None:
     finding = too_small()
     assert (finding.asset, finding.severity, finding.numbers) == ("s", "warning", {"s": 16.5, "b": 1.2})
     assert finding.text == (
-        "live mode, process 4711: groups wait for a free thread: ticks of s begin 12.5 s after they are due and take "
+        "live mode, process 4711: groups begin their ticks late: ticks of s begin 12.5 s after they are due and take "
         "6 s, at an interval of 2 s; ticks of b begin 3 s after they are due and take 0.2 s, at an interval of 2 s"
     )
     assert finding.advice.startswith("give the machine more cores")

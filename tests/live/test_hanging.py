@@ -9,12 +9,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.live.test_end_to_end import ASSET, Live
 from tests.support.supervised import A, B, Bench, C
+from tidegate.live.groups import Group
+from tidegate.live.happenings import Redefined
 from tidegate.plan import events
 
 # Java's regular expressions try all ways to divide the text, of which there are more than can be tried.
@@ -57,14 +60,73 @@ def test_a_group_that_hangs_gets_a_process_of_its_own_when_the_others_have_left_
     bench.process_dies(a=True, c=True)
     assert [(e.group, e.restart_seconds) for e in bench.exits()] == [("b", None), ("a", 1), ("c", None)]
     assert bench.exits()[1].why == "worker 100 was killed because the work of the group hung"
+    # What it is restarted for stays what is said of it.
+    assert bench.supervisor.health()["groups"]["a"]["last_error"]["code"] == "TG519"
     bench.passes(1)
-    # (c has left, as it was told to, although not by itself.)
-    assert sorted(zip(bench.alone[3:], map(str, bench.hung[3:]), strict=True)) == [
-        (False, "{}"),
-        (False, "{}"),
-        (True, "{'a_hourly': 1}"),
+    assert list(zip(bench.alone[3:], bench.hung[3:], strict=True)) == [
+        (False, {}),
+        (True, {"": 1}),
+        (True, {"a_hourly": 1}),
     ]
-    assert len({worker.pid for worker in bench.workers[3:]}) == 2
+    assert len({worker.pid for worker in bench.workers[3:]}) == 3
+
+
+def test_few_groups_that_hang_get_processes_of_their_own_and_all_others_the_common_one_again() -> None:
+    groups = [Group(name, (name,)) for name in "abcdefg"]
+    bench = Bench(*groups, one_process=True)
+    for one in groups:
+        bench.ticks(one.name)
+    bench.shared = 8
+    for one in groups[:-1]:
+        bench.hears(one.name, hangs(one.name, one.name))
+    bench.dies("g", 0)
+    bench.process_dies(**{one.name: True for one in groups[:-1]})
+    bench.passes(1)
+    watched = {one.group.name: one for one in bench.supervisor.schedule.watched}
+    assert [name for name, one in watched.items() if one.alone] == list("abcd")
+    assert {watched[name].pid for name in "efg"} == {8}
+    assert {watched[name].hung for name in "ef"} == {(("e", 1),), (("f", 1),)}
+    # In a process of its own a group stays there.
+    bench.hears("a", hangs("a", "a"))
+    bench.process_dies(a=True)
+    bench.passes(8)
+    assert bench.supervisor.schedule.of("a").alone
+    # Definitions that change have not hung yet.
+    bench.supervisor.redefine(lambda: Redefined(tuple(groups), frozenset("a")), lambda loaded: None)
+    bench.supervisor.handle(*bench.supervisor._queue.get_nowait())
+    bench.process_dies(a=True)
+    assert (watched["a"].alone, bench.supervisor.schedule.of("a").alone) == (True, False)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_reload_while_others_make_room_keeps_what_is_known_of_a_group_that_stays_the_same(
+    changed: bool,
+) -> None:
+    bench = Bench(A, B, C, one_process=True)
+    for group in (B, C):
+        bench.supervisor.schedule = bench.supervisor.schedule._with(
+            replace(bench.supervisor.schedule.of(group.name), hung=(("x", 2),))
+        )
+    bench.hears("a", hangs("a", "a"))
+    names = frozenset("b") if changed else frozenset()
+    bench.supervisor.redefine(lambda: Redefined((A, B, C), names), lambda loaded: None)
+    bench.supervisor.handle(*bench.supervisor._queue.get_nowait())
+    bench.dies("b", 0)
+    bench.dies("c", 0)
+    assert bench.hung[3:] == [{} if changed else {"x": 2}, {"x": 2}]
+
+
+def test_with_once_idle_a_group_that_was_only_slow_begins_again_and_one_that_hangs_thrice_is_given_up() -> (
+    None
+):
+    bench = Bench(A, B, one_process=True, until_idle=True)
+    bench.hears("a", hangs("a", "a_hourly"))
+    bench.dies("a", 0)
+    assert bench.state("a") == "backing_off"
+    bench.passes(1)
+    bench.hears("a", events.WorkerFailed("a", "TG519", "it hangs", None, True))
+    bench.dies("a", 2)
+    assert bench.state("a") == "failed"
 
 
 def test_a_group_of_its_own_that_hangs_again_is_killed_alone_and_told_how_often_it_has_hung() -> None:

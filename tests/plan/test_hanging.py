@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +16,7 @@ from tidegate.jvm.within import active, progress
 from tidegate.plan import events
 from tidegate.plan.hanging import AtWork, Patience, hung_pause
 from tidegate.session.hands import Threads
+from tidegate.session.hosted import Hosted
 from tidegate.session.live import LiveGroup, settled
 from tidegate.session.live_driver import LiveDriver, Pace
 from tidegate.session.members.member import ViewMember
@@ -163,3 +166,20 @@ def test_jobs_of_a_name_are_found_and_advance_with_each_task_that_ends(workbench
         gone.touch()
         thread.join(60)
     assert ended() == []
+
+
+def test_where_spark_does_not_answer_work_has_not_advanced() -> None:
+    def gone(name: str) -> object:
+        raise ConnectionRefusedError(name)
+
+    group = SimpleNamespace(at_work=VIEW, context=SimpleNamespace(runner=SimpleNamespace(progress=gone)))
+    hosted = Hosted("g", lambda stopping: nullcontext(), 2.0, Patience(100.0, {}), group=group)  # type: ignore[arg-type]  # as much of a group as it looks at
+    assert hosted.hangs(60.0) is None
+    told_of_it = hosted.hangs(120.0)
+    assert told_of_it is not None
+    assert (told_of_it.group, told_of_it.name, told_of_it.member, told_of_it.seconds) == (
+        "g",
+        "v",
+        "v",
+        120.0,
+    )

@@ -82,7 +82,7 @@ def _too_small(asset: str, record: LiveRecord) -> Finding:
     late = "; ".join(_how_late(one) for one in record.late[:_NAMED])
     more = len(record.late) - _NAMED
     others = f"; {counted(more, 'other group')} as well" if more > 0 else ""
-    text, advice = "groups wait for a free thread", ""
+    text, advice = "groups begin their ticks late", ""
     numbers: dict[str, float] = {}
     if (cpu := record.cpu) is not None:
         own = round(min(sum(one.cores for one in record.loads), cpu.used), 2)

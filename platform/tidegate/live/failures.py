@@ -50,6 +50,8 @@ class Failures:
                     self._group_fails(name, None, event.why)
                 self._explained.discard(name)
             case WorkHangs():
+                # Its worker is killed because of that.
+                self._explained.add(name)
                 known = before.get((name, event.name, event.kind))
                 attempt = 1 if known is None else known.attempt + 1
                 self._fails(name, event.name, event.kind, event.code, event.message, attempt)

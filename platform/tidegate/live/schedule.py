@@ -43,6 +43,9 @@ from tidegate.plan.events import (
 from tidegate.plan.pauses import Pauses
 
 DONE, UNCLEAN, GIVEN_UP = 0, 1, 2
+#: So many groups get processes of their own because they hang. Where more do, what they wait for is common to them, and
+#: each process takes half a gigabyte.
+_MOST_MOVED = 4
 #: After so many deaths of the common process in the work of one group, this group is moved to a process of its own.
 _MOST_DEATHS = 3
 
@@ -186,7 +189,14 @@ def _hangs(schedule: GroupSchedule, one: Watched, told: WorkHangs, at: float) ->
     times = dict(one.hung).get(told.member, 0) + 1
     hung = (*_well(one, told.member).hung, (told.member, times))
     kill_at = at + schedule.grace if one.kill_at is None else one.kill_at
-    hanging = replace(_heard(one, told, at), hangs=True, alone=True, hung=hung, kill_at=kill_at)
+    moves = one.moved_out or (not one.alone and sum(o.moved_out for o in schedule.watched) < _MOST_MOVED)
+    hanging = replace(_heard(one, told, at), hangs=True, hung=hung, kill_at=kill_at, moved_out=moves)
+    if one.makes_room and one.following is not None:
+        # (Told to leave because of another one that hangs, and cannot.)
+        following = replace(one.following, alone=one.alone or moves, hung=hung, moved_out=moves)
+        hanging = replace(hanging, following=following)
+    elif not one.leaves:
+        hanging = replace(hanging, alone=one.alone or moves)
     schedule, stops = _each(schedule, lambda other: _makes_room(other, one))
     return schedule._with(hanging), (Tell(one.group, told), Renew(one.group), *stops)
 
@@ -203,8 +213,9 @@ def _makes_room(other: Watched, hanging: Watched) -> tuple[Watched, tuple[Action
         failures=other.failures,
         hung=other.hung,
         waits=True,
+        moved_out=other.moved_out,
     )
-    return replace(other, leaves=True, following=following), (Stop(other.group),)
+    return replace(other, leaves=True, makes_room=True, following=following), (Stop(other.group),)
 
 
 def _shares_process(one: Watched, other: Watched) -> bool:
@@ -230,9 +241,16 @@ def _redefined(schedule: GroupSchedule, event: Redefined) -> Step:
             new = replace(new, alone=True, deaths=one.deaths)
         if new is not None and _goes_on(one, new.group, event.changed):
             watched.append(one)
+        elif (
+            new is not None
+            and one.makes_room
+            and (new.group, new.group.name in event.changed) == (one.group, False)
+        ):
+            # (It begins again with the same, and with what is known of it.)
+            watched.append(one)
         elif one.alive:
             actions += () if one.leaves else (Stop(one.group),)
-            watched.append(replace(one, leaves=True, following=new))
+            watched.append(replace(one, leaves=True, makes_room=False, following=new))
         elif new is not None:
             watched.append(new)
     schedule, begun = _begun(replace(schedule, watched=(*watched, *wanted.values())))
@@ -278,16 +296,17 @@ def _exited(schedule: GroupSchedule, event: Exited, why: str, innocent: bool) ->
     if one.leaves and not schedule.stopping:
         return _left(schedule, one, Tell(one.group, WorkerExited(event.group, code, None, why)))
     # (Who has work to finish may hold a lease for long; and a run until nothing waits has an end.)
-    gives_up = one.failed is not None and schedule.until_idle and one.failed.code == "TG508"
+    # (Nor may it be tried again for ever what hangs.)
+    gives_up = one.failed is not None and schedule.until_idle and one.failed.code in ("TG508", "TG519")
     if one.failed is not None and (gives_up or not one.failed.curable):
         why = f"given up because a restart would not help: {told_of(one.failed)}"
         one = replace(one, state="failed")
-    elif schedule.stopping or (schedule.until_idle and code == 0):
+    elif schedule.stopping or (schedule.until_idle and code == 0 and not was.hangs):
         one = replace(one, state="stopped")
         schedule = replace(schedule, unclean=schedule.unclean or code != 0)
     else:
         one, pause = _backed_off(one, event, schedule.back_off, innocent)
-        if one.failed is None:
+        if one.failed is None and not was.hangs:
             one = replace(one, last_error=(None, why))
     told = WorkerExited(event.group, code, None if pause is None else round(pause, 3), why)
     return schedule._with(one), (Tell(one.group, told),)

@@ -38,6 +38,7 @@ from tidegate.live.schedule import UNCLEAN, BackOff, GroupSchedule, step
 from tidegate.live.watched import Watched
 from tidegate.live.workers import Death, Hear, Worker
 from tidegate.plan.events import DefinitionsLoaded, Event, LiveStarted, LiveStopped, event_of
+from tidegate.plan.hanging import given_seconds
 
 #: Starts the worker of a group, in a process of its own or not; told how often the work for its members has hung.
 Spawning = Callable[[Group, bool, Mapping[str, int], Hear], Worker]
@@ -54,11 +55,12 @@ class Supervisor:
     stopped; 2 if a group has given up (an error that a restart does not cure).
 
     `grace`: seconds that a worker has to finish its commit. `until_idle`: a worker that ends by itself has done its
-    work. `stuck`: a group is not healthy that should have ended a tick so many seconds ago, by its `interval`. `alone`:
-    names of the groups that get processes of their own; `release`: told of a group that is gone from the definitions,
-    and has ended; `renew`: told of a process that gets no further group; `beat`: called every few seconds while it
-    runs, whether anything happens or not; `close`: ends the processes; whether by themselves within so many seconds,
-    and before it is in a hurry; `stands_by`: whether it waits for another process, and has not begun.
+    work. `stuck`: a group is not healthy that should have ended a tick so many seconds ago, by its `interval`; one
+    whose work has hung may take longer. `alone`: names of the groups that get processes of their own; `release`: told
+    of a group that is gone from the definitions, and has ended; `renew`: told of a process that gets no further group;
+    `beat`: called every few seconds while it runs, whether anything happens or not; `close`: ends the processes;
+    whether by themselves within so many seconds, and before it is in a hurry; `stands_by`: whether it waits for another
+    process, and has not begun.
     """
 
     groups: Iterable[Group]
@@ -261,7 +263,8 @@ class Supervisor:
 
     def _is_in_time(self, one: Watched, age: float) -> bool:
         """Whether the last tick of a group may be that old."""
-        return age <= self.stuck + self.interval(one.group)
+        given = max((given_seconds(self.stuck, times) for _, times in one.hung), default=self.stuck)
+        return age <= given + self.interval(one.group)
 
     def _health(self, one: Watched) -> dict[str, Any]:
         age = None if one.last_tick is None else round(self.clock() - one.last_tick, 1)

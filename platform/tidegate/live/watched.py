@@ -21,7 +21,8 @@ class Watched:
     changed, or because another group of its process hangs; `following`: what begins then, None: the group is gone from
     the definitions. `waits`: it begins when no group that leaves has one of its members any more. `hangs`: its work
     does, and its process is killed as soon as no other group needs it; `hung`: how often in a row the work for members
-    of it has, by name (empty: for all of it)."""
+    of it has, by name (empty: for all of it). `makes_room`: it leaves only because another group hangs; `moved_out`: it
+    is alone because it has hung."""
 
     group: Group
     alone: bool = False
@@ -44,6 +45,8 @@ class Watched:
     waits: bool = False
     hangs: bool = False
     hung: tuple[tuple[str, int], ...] = ()
+    makes_room: bool = False
+    moved_out: bool = False
 
 
 def group_ended(one: Watched, code: int, others: int) -> str:

@@ -223,9 +223,9 @@ class MemberRecovered(Event):
 
 @dataclass(frozen=True)
 class WorkHangs(Event):
-    """The work for `name`, a source, view or sink of a group, or (of the kind `group`) for the whole group of this
-    name, has taken so many seconds, and does not advance: it is broken off with its process, and the group gets one of
-    its own. The other groups of the process get a new one together."""
+    """The work in ticks for `name`, a source, view or sink of a group, or (of the kind `group`) for the whole group of
+    this name, has taken so many seconds, and does not advance: it is broken off with its process, and the group gets
+    one of its own. The other groups of the process get a new one together."""
 
     group: str
     name: str

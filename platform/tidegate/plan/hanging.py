@@ -14,6 +14,11 @@ _LONGEST = 3600.0
 _PAUSES = Pauses(1800.0, 7200.0)
 
 
+def given_seconds(seconds: float, times: int) -> float:
+    """How long work may take that has hung so often in a row, and is given so many seconds at first."""
+    return min(seconds * 2.0 ** min(times, 30), max(seconds, _LONGEST))
+
+
 def hung_pause(times: int, chance: float) -> float:
     """Seconds until that is tried again which has hung so often in a row: at once the first time, since it may have
     been the fault of something that hung beside it. `chance`: as of `Pauses`."""
@@ -49,8 +54,7 @@ class Patience:
         something else whenever it has advanced; asked when it has already taken long."""
         if work != self._work:
             self._work, self._moved, self._told = work, None, False
-        longer = self._seconds * 2.0 ** min(self._hung.get(work.name, 0), 30)
-        most, taken = min(longer, max(self._seconds, _LONGEST)), now - work.since
+        most, taken = given_seconds(self._seconds, self._hung.get(work.name, 0)), now - work.since
         if self._told or taken < most / 2:
             return None
         if (seen := progress()) != self._seen or self._moved is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 
 from tidegate.maintenance.live_upkeep import LiveUpkeep
@@ -22,7 +22,7 @@ Opening = Callable[[Callable[[], bool]], AbstractContextManager[LiveGroup]]
 class Hosted:
     """A group of the driver. Touched by one thread at a time. `made`: as `opening` has given it, without its leases
     until `group` is set, for which it waits until `waits`. `visits`: runs that wait for it; `visit`: the one that it is
-    lent to. `works`: whether it is at work, as far as was told; `began`: when a thread has taken it up last."""
+    lent to. `works`: whether it is at work, as far as was told; `began`: when a thread was given it last."""
 
     name: str
     opening: Opening
@@ -56,7 +56,10 @@ class Hosted:
         return WorkHangs(*of, round(seconds, 3), error.code, error.message)
 
     def _progress(self) -> object:
-        return None if self.group is None else self.group.context.runner.progress(self.name)
+        # Of a Spark that does not answer nothing is known, also not that something has advanced.
+        with suppress(Exception):
+            return None if self.group is None else self.group.context.runner.progress(self.name)
+        return None
 
     @property
     def is_beside(self) -> bool:

@@ -279,6 +279,7 @@ class LiveDriver:
     def _happens(self, event: Happened) -> None:
         self._rota, begun = step(self._rota, event)
         for name in begun:
+            self._hosted[name].began = self._hands.now()
             self._hands.start(partial(self._work, self._hosted[name], self._rota.of(name).waited))
 
     # -- in a thread of the pool -------------------------------------------------------------------------------
@@ -293,7 +294,6 @@ class LiveDriver:
             until = now + _LEASES_EVERY if hosted.stop.is_set() else math.inf
             self._hands.tell(Postponed(hosted.name, until, now))
             return
-        hosted.began = self._hands.now()
         if not hosted.works:
             self._told.begins(hosted.name)
         try:

@@ -196,12 +196,14 @@ def _begin(rota: Rota, at: float) -> tuple[Rota, tuple[str, ...]]:
     busy = sum(one.since is not None and at - one.since < LONG_TICK for one in rota.places)
     waiting = []
     for one in (one for one in rota.places if one.since is None and one.due <= at):
-        if (until := one.due + rota.held(one, at)) <= at:
-            waiting.append(one)
-        elif until != one.until:
-            rota = rota._with(replace(one, until=until))
+        until = one.due + rota.held(one, at)
+        held = replace(one, until=until if until > at else 0.0)
+        if held != one:
+            rota = rota._with(held)
+        if not held.until:
+            waiting.append(held)
     waiting.sort(key=lambda one: ((one.due - at) * one.priority, -one.priority))
     begun = waiting[: max(0, rota.threads - busy)]
     for one in begun:
-        rota = rota._with(replace(one, since=at, called=False, waited=at - one.due, until=0.0))
+        rota = rota._with(replace(one, since=at, called=False, waited=at - one.due))
     return rota, tuple(one.name for one in begun)

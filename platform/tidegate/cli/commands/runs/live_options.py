@@ -9,6 +9,18 @@ import typer
 
 from tidegate.cli.commands.runs.live_definitions import seconds
 
+#: Seconds below which work that is only slow would count as hanging again and again.
+_LEAST_HANGING = 10.0
+
+
+def _hanging_seconds(text: str) -> float:
+    if (found := seconds(text)) < _LEAST_HANGING:
+        raise typer.BadParameter(
+            f"--hangs-after: after {text!r} work that is only slow would be broken off: write at least 10s"
+        )
+    return found
+
+
 #: Starts a worker process, instead of its supervisor.
 WORKER = "--worker"
 
@@ -83,10 +95,11 @@ GraceOption = Annotated[
 HangsAfterOption = Annotated[
     float,
     typer.Option(
-        parser=seconds,
+        parser=_hanging_seconds,
         metavar="TIME",
-        help="When the work for a source, view or sink has taken this time and does not advance, it is broken off with "
-        "its process, and the group gets a process of its own. Twice this time after each time that this has happened.",
+        help="When the work for a source or view has taken this time and does not advance, it is broken off with its "
+        "process, and the group gets a process of its own. Each time that this happens again in a row, it has twice as "
+        "much time. A group is overdue, too, when its tick is so late. At least 10s.",
     ),
 ]
 LogFileOption = Annotated[
