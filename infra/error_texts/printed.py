@@ -53,6 +53,8 @@ hint: to try out another watermark or source, use an environment with a warehous
 hint: move it back to its first name, or out of the source's folder; if it holds other rows, write them again so that the size, the beginning or the end differs (in a JSON or CSV file that is not compressed, an empty line at the end is enough)""",
     "TG518": """error TG518: /home/ada/.ivy2.5.2/jars/org.apache.kafka_kafka-clients-3.9.2.jar is not the jar that tidegate was built with: its SHA-256 is 2c1f…, not 014b…
 hint: remove the file, find out who put it there, and fetch it again from Maven Central""",
+    "TG519": """error TG519: the work for "matches" took very long and did not advance; it was broken off, and is tried again in a process of its own
+hint: look for an expression that takes very long on some values, such as a regular expression with nested repetitions, or for a server that does not answer""",
     "TG520": """error TG520: "orders" is defined by assets/orders.sql, so a statement can't change it
  --> <sql>:1:14
 1 | ALTER SOURCE orders ALTER WATERMARK FOR ordered_at AS ordered_at - INTERVAL '1 hour'

@@ -126,6 +126,21 @@ RUNNING: dict[str, tuple[str, str]] = {
         "Remove the file that the message names, and fetch it again from Maven Central. If "
         "the same file comes back, tell the operator of the mirror.",
     ),
+    "TG519": (
+        (
+            "The work for a source or view of a group of live mode, or for a sink in a tick, took longer than "
+            "`--hangs-after` (5 minutes), and in the second half of this time no Spark task of the group ended. It was "
+            "broken off together with its process, the group got a process of its own, and the work is tried again "
+            "there ([work that hangs](live.md#work-that-hangs))."
+        ),
+        (
+            "Look for an expression that takes very long for some values, above all regular expressions with nested "
+            "repetitions such as `(.*a){25}b`. Change the query, and run [`tidegate apply "
+            "NAME`](changing.md#applying-a-plan), which computes the results of the new one, and then `tidegate "
+            "reload`, so that live mode does not wait until its next try. If the work is right and only takes long, "
+            "give it more time with `--hangs-after`."
+        ),
+    ),
     "TG520": (
         (
             "ALTER was used on an object that a file in `assets/` defines; the file and the "

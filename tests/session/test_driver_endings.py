@@ -40,7 +40,7 @@ class Later(OneByOne):
 class Fake:
     """Stands for a group: what it does is given by the test, and what it did is kept in `did`."""
 
-    written, is_delivering, beside, ticks = (), False, None, 0
+    written, is_delivering, beside, at_work, ticks = (), False, None, None, 0
 
     def __init__(self, name: str, did: list[str], **does: Callable[[], Any]) -> None:
         self.name, self._did, self._does = name, did, does

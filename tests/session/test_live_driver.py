@@ -209,3 +209,26 @@ def test_a_group_that_is_told_to_end_commits_what_is_under_way_and_no_more(workb
     # Its leases are free again, and it goes on where it was.
     session.run(["a_minutes"])
     assert counts(session, "a") == [1, 1]
+
+
+def test_a_group_is_told_what_has_hung_and_tries_that_again_at_its_time(workbench: Workbench) -> None:
+    project(workbench, "a")
+    now, heard = [0.0], list[events.Event]()
+    session = workbench.session()
+    with LiveGroup(session, ["a_minutes"], "a", clock=lambda: now[0], hung={"a_minutes": 2}) as group:
+        group.prepare(heard.append)
+        started, failed = heard
+        assert isinstance(started, events.WorkerStarted)
+        assert isinstance(failed, events.MemberFailed)
+        assert (failed.name, failed.code, failed.attempt) == ("a_minutes", "TG519", 2)
+        assert 1800.0 <= failed.retry_seconds <= 2700.0
+        while group.tick(heard.append):
+            pass
+        # The source has all its rows meanwhile.
+        ticks = [event for event in heard if isinstance(event, events.TickFinished)]
+        assert sum(tick.rows for tick in ticks) == 3
+        assert ticks[-1].failing == ("a_minutes",)
+        now[0] = failed.retry_seconds + 1
+        group.tick(heard.append)
+    assert [e.name for e in heard if isinstance(e, events.MemberRecovered)] == ["a_minutes"]
+    assert counts(session, "a") == [1, 1]

@@ -77,7 +77,7 @@ def test_a_worker_opens_a_group_with_its_interval_unless_the_group_ends_when_not
     worker = LiveWorker("*", Project.load(root), files, Pace(over=over), None, False)
     worker._session = session
     driver = cast("LiveDriver", SimpleNamespace(open=lambda name, opening, *pace: opened.append(opening)))
-    worker._do(driver, {"open": "clicks", "members": ["clicks"], "interval": 7.0, "priority": 1})
+    worker._do(driver, {"open": "clicks", "members": ["clicks"], "interval": 7.0, "priority": 1, "hung": {}})
     with opened[0](lambda: False) as group:
         (member,) = group.members
     assert isinstance(member, SourceMember)

@@ -180,6 +180,7 @@ _LINES: dict[type[Event], Callable[[Any], str]] = {
     events.WorkerStarted: lambda e: f"{e.group}: worker {e.pid} keeps {', '.join(e.names)} up to date",
     events.TickFinished: _tick_finished,
     events.MemberFailed: _member_failed,
+    events.WorkHangs: lambda e: f"{e.name}: {e.kind} hangs ({e.seconds:.0f} s): {e.code}: {e.message}",
     events.MemberRecovered: lambda e: f"{e.name}: works again after {counted(e.attempts, 'failure')}",
     events.UpkeepFinished: lambda e: f"{e.name}: upkeep ({e.seconds:.1f} s): {'; '.join(e.why)}",
     events.WorkerStopping: lambda e: f"{e.group}: worker stops after {e.ticks:,} ticks: {e.why}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tidegate.errors import TidegateError
 from tidegate.plan.pauses import Pauses
 
 #: Work is not broken off later than after an hour, if it is not given more from the beginning.
@@ -63,14 +62,3 @@ class Patience:
             return None
         self._told = True
         return taken
-
-
-def hung_error(name: str) -> TidegateError:
-    """TG519: what is told of work for `name` that has hung."""
-    return TidegateError(
-        "TG519",
-        f'the work for "{name}" took very long and did not advance; it was broken off, and is tried again in a process '
-        "of its own",
-        hint="look for an expression that takes very long on some values, such as a regular expression with nested "
-        "repetitions, or for a server that does not answer",
-    )

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from tidegate.maintenance.live_upkeep import LiveUpkeep
 from tidegate.plan.events import WorkHangs
-from tidegate.plan.hanging import AtWork, Patience, hung_error
+from tidegate.plan.hanging import AtWork, Patience
 from tidegate.session.live import LiveGroup
+from tidegate.session.members.member import hung_error
 from tidegate.session.visits import Visit
 
 #: Makes a group, whose leases the driver takes; it asks between two commits whether it is to stop.

@@ -29,12 +29,18 @@ from tidegate.plan.events import (
     TickFinished,
     WorkerStarted,
 )
-from tidegate.plan.hanging import AtWork, hung_error, hung_pause
+from tidegate.plan.hanging import AtWork, hung_pause
 from tidegate.project.disk import trouble
 from tidegate.runtime.claim import Claim, claimed
 from tidegate.runtime.codes import is_curable
 from tidegate.runtime.steps import together
-from tidegate.session.members.member import GroupMember, Listener, SourceMember, ViewMember
+from tidegate.session.members.member import (
+    GroupMember,
+    Listener,
+    SourceMember,
+    ViewMember,
+    hung_error,
+)
 from tidegate.session.members.sink_member import SinkMember
 from tidegate.session.run import select, select_sinks
 from tidegate.session.turns import (

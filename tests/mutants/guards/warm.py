@@ -68,7 +68,7 @@ GUARDS = (
         "session/live.py",
         "failures=times, retry_at=retry_at",
         "failures=times",
-        ("tests/plan/test_hanging.py",),
+        ("tests/session/test_live_driver.py",),
     ),
     Guard(
         "only-reads",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from tidegate.errors import TidegateError
 from tidegate.evolve.apply import open_log
 from tidegate.ingest.sources.log import LogConnector, advance
 from tidegate.ingest.stream import SourceFeed
@@ -16,7 +17,6 @@ from tidegate.sql.options.connectors import FilesystemOptions
 from tidegate.views.versions.in_force import open_current
 
 if TYPE_CHECKING:
-    from tidegate.errors import TidegateError
     from tidegate.ingest.connector import Connector
     from tidegate.ingest.ingest import Log
     from tidegate.runtime.context import Context
@@ -175,3 +175,14 @@ class ViewMember(GroupMember):
 
     def close(self) -> None:
         self._table = None
+
+
+def hung_error(name: str) -> TidegateError:
+    """TG519: what is told of work for `name` that has hung."""
+    return TidegateError(
+        "TG519",
+        f'the work for "{name}" took very long and did not advance; it was broken off, and is tried again in a process '
+        "of its own",
+        hint="look for an expression that takes very long on some values, such as a regular expression with nested "
+        "repetitions, or for a server that does not answer",
+    )
