@@ -59,7 +59,7 @@ GUARDS = (
         "live/schedule.py",
         "if not one.hangs or one.killed or not all(",
         "if not one.hangs or one.killed or not any(",
-        ("tests/live/test_hanging.py",),
+        ("tests/live/test_worker_processes.py",),
     ),
     Guard(
         "hung-is-not-tried-at-once",
