@@ -101,13 +101,16 @@ def test_the_limit_with_the_least_to_spare_is_told() -> None:
     assert read.passes(10.0, machine=4.0) == CpuUse(pytest.approx(4.0), 8.0)
 
 
-@pytest.mark.skipif(not Path("/proc/stat").is_file(), reason="there is no /proc here")
 def test_what_another_process_uses_is_seen() -> None:
     meter = CpuMeter(0.5)
+    if not Path("/proc/stat").is_file():
+        # Nothing is known there, and nothing is full.
+        assert (cpu_used(), meter.use(), meter.is_full) == ({}, None, False)
+        return
     before = cpu_used()["machine"]
     work = "import time\nwhile time.process_time() < 0.5: pass"
     subprocess.run([sys.executable, "-c", work], check=True)
-    time.sleep(max(0.0, 0.1))
+    time.sleep(0.1)
     after = cpu_used()["machine"]
     assert after[0] - before[0] >= 0.45
     assert after[1] == before[1] >= 1
