@@ -10,11 +10,10 @@ become worth that. Before, and in a JVM that can't compile, this process makes t
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tidegate.jvm.compiled import compiled
+from tidegate.jvm.compiled import compiled, made_if_worth
 
 if TYPE_CHECKING:
     from py4j.java_gateway import GatewayClient
@@ -24,7 +23,6 @@ _WORTH = 100
 
 #: Where the JVM's view in this process keeps what makes calls there, and how many questions there were before.
 _MAKER, _ASKED = "_tidegate_calls", "_tidegate_calls_asked"
-_LOCK = threading.Lock()
 
 #: A text of lines. The first one: the places of what is wanted. Then for each call: whose it is, its name (none: a
 #: constructor), the place of what must not be null, its arguments, and an "e". `?3` is what the call at place 3 gives.
@@ -190,14 +188,7 @@ def _written(given: Any, client: GatewayClient, kept: list[Any]) -> str:
 
 def _maker(jvm: Any) -> Any:
     """What makes calls in the JVM. None where it is not worth it, or is not possible."""
-    known = vars(jvm)
-    if _MAKER in known:
-        return known[_MAKER]
-    with _LOCK:
-        known[_ASKED] = known.get(_ASKED, 0) + 1
-        if known[_ASKED] > _WORTH and _MAKER not in known:
-            known[_MAKER] = _compiled(jvm)
-    return known.get(_MAKER)
+    return made_if_worth(vars(jvm), _MAKER, _ASKED, _WORTH, lambda: _compiled(jvm))
 
 
 def _compiled(jvm: Any) -> Any:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from tidegate.jvm.java import class_of, java_class, method
+
+#: Whoever makes one thing may need another one for it.
+_LOCK = threading.RLock()
 
 
 def compiled(jvm: Any, name: str, text: str, *arguments: Any) -> Any:
@@ -36,6 +41,17 @@ def added(jvm: Any, name: str, text: str, beside: Any) -> Any:
     kinds += [java_class(jvm, "java.lang.Integer").TYPE] * 2
     define = method(jvm, "java.lang.ClassLoader", "defineClass", kinds)
     return define.invokeWithArguments([loader, name, code, 0, len(code)])
+
+
+def made_if_worth(known: dict[str, Any], kept: str, asked: str, worth: int, make: Callable[[], Any]) -> Any:
+    """What `make` gives, which `known` keeps by the name `kept`: made once, when this was asked for more than `worth`
+    times, which it counts by the name `asked`. None before. Safe in any thread."""
+    if kept not in known:
+        with _LOCK:
+            known[asked] = known.get(asked, 0) + 1
+            if known[asked] > worth and kept not in known:
+                known[kept] = make()
+    return known.get(kept)
 
 
 def _cooked(jvm: Any, text: str) -> Any:

@@ -10,11 +10,10 @@ cluster do not have it. It is compiled when it has become worth that.
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tidegate.jvm.compiled import added
+from tidegate.jvm.compiled import added, made_if_worth
 from tidegate.jvm.java import class_of
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ _WORTH = 50
 
 #: Where a SparkContext keeps what gathers, and how many jobs there were before.
 _GATHERER, _JOBS = "_tidegate_gatherer", "_tidegate_jobs"
-_LOCK = threading.Lock()
 
 _NAME = "tidegate.Gatherer"
 _CLASS = """
@@ -62,13 +60,7 @@ public class Gatherer implements scala.Function2, java.io.Serializable {
 def gatherer(context: SparkContext) -> Any:
     """An object of Java's whose `collect` gives what that of an RDD gives. None where it is not worth it, or is not
     possible."""
-    known = vars(context)
-    if _GATHERER not in known:
-        with _LOCK:
-            known[_JOBS] = known.get(_JOBS, 0) + 1
-            if known[_JOBS] > _WORTH and _GATHERER not in known:
-                known[_GATHERER] = _made(context)
-    return known.get(_GATHERER)
+    return made_if_worth(vars(context), _GATHERER, _JOBS, _WORTH, lambda: _made(context))
 
 
 def _made(context: SparkContext) -> Any:
