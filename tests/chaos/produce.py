@@ -1,6 +1,7 @@
 """A producer of `make chaos`, a process of its own: `python -m tests.chaos.produce BOOTSTRAP TOPIC ROWS SEED`.
 
-Idempotent, and it survives the broker: what is not acknowledged is sent again. It reads lines `rate N` (rows a second,
+Idempotent, and it survives the broker: what is not acknowledged is sent again, by a new client if that of before has
+stopped to send, as it once did after the broker was killed. It reads lines `rate N` (rows a second,
 0: as fast as it can) and writes `{"sent": …}` every second. The truth is what the topic holds, not what was sent.
 """
 
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from kafka import KafkaProducer
 
 _PATIENCE = 300.0
+#: Seconds without an acknowledgement of anything that waits for one, until another client sends it.
+_SILENCE = 60.0
 
 
 class Pace:
@@ -51,6 +55,10 @@ class Sender:
         self.bootstrap, self.topic = bootstrap, topic
         self.sent = self.repeated = 0
         self._failed: list[Message] = []
+        #: What is not acknowledged yet, by its number; when something was, and since when the client is there.
+        self._waiting: dict[int, Message] = {}
+        self._heard = self._since = time.monotonic()
+        self._numbers = count()
         self._producer = self._connect()
 
     def _connect(self) -> KafkaProducer:
@@ -73,9 +81,9 @@ class Sender:
         )
 
     def send(self, message: Message) -> None:
-        while self._failed:
-            self.repeated += 1
-            self._send(self._failed.pop())
+        if not self._waiting and not self._failed:
+            self._heard = time.monotonic()
+        self._send_again()
         self._send(message)
         self.sent += 1
 
@@ -85,19 +93,48 @@ class Sender:
             key = b"null" if message.value is None else None
             return self._producer.send(self.topic, message.value, key, partition=message.partition)
 
+        number = next(self._numbers)
+        self._waiting[number] = message
         future = retried(send)
-        future.add_errback(lambda _: self._failed.append(message))
+        future.add_callback(lambda _: self._acknowledged(number))
+        future.add_errback(lambda _: self._refused(number))
 
-    def flush(self) -> None:
-        """Until everything is acknowledged."""
-        retried(self._producer.flush)
+    def _acknowledged(self, number: int) -> None:
+        self._waiting.pop(number, None)
+        self._heard = time.monotonic()
+
+    def _refused(self, number: int) -> None:
+        message = self._waiting.pop(number, None)
+        # (Of an earlier client nothing is expected.)
+        if message is not None:
+            self._failed.append(message)
+
+    def _send_again(self) -> None:
+        """What was refused, or all that waits, by a new client."""
+        if self._waiting and time.monotonic() - max(self._heard, self._since) > _SILENCE:
+            again = [*self._waiting.values()]
+            self._waiting.clear()
+            # (`close` would wait for what is never sent.)
+            self._producer._sender.force_close()
+            self._producer, self._since = self._connect(), time.monotonic()
+            self._failed += again
         while self._failed:
             self.repeated += 1
             self._send(self._failed.pop())
-            retried(self._producer.flush)
 
-    def add_partition(self, count: int) -> None:
-        """Let the topic have `count` partitions, and wait until this producer knows."""
+    def flush(self) -> None:
+        """Until everything is acknowledged. Raises TimeoutError if nothing is for long."""
+        from kafka.errors import KafkaError
+
+        while self._waiting or self._failed:
+            self._send_again()
+            if time.monotonic() - self._heard > _PATIENCE:
+                raise TimeoutError(f"{len(self._waiting)} rows are not acknowledged by {self.bootstrap}")
+            with suppress(KafkaError):
+                self._producer.flush(timeout=5)
+
+    def add_partition(self, number: int) -> None:
+        """Let the topic have `number` partitions, and wait until this producer knows."""
         from kafka.admin import KafkaAdminClient
 
         self.flush()
@@ -105,14 +142,14 @@ class Sender:
         def create() -> None:
             admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
             try:
-                if count > len(self._producer.partitions_for(self.topic)):
-                    admin.create_partitions({self.topic: count})
+                if number > len(self._producer.partitions_for(self.topic)):
+                    admin.create_partitions({self.topic: number})
             finally:
                 admin.close()
             deadline = time.monotonic() + 30
-            while len(self._producer.partitions_for(self.topic)) < count:
+            while len(self._producer.partitions_for(self.topic)) < number:
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"{self.topic} does not get its partition {count - 1}")
+                    raise TimeoutError(f"{self.topic} does not get its partition {number - 1}")
                 time.sleep(0.2)
 
         retried(create)
