@@ -14,6 +14,8 @@ from tidegate.sql.dialect.infer import Lookup, infer
 ATTEMPT = "tidegate_attempt"
 #: Of a text what stands in front of DOCTYPE, as no statement can write it: none keeps how a string was quoted.
 _CUT, _DOCTYPE = "substring_index", "r'<!DOCTYPE'"
+#: A megabyte of SQL, more than Spark compiles.
+_MOST_NODES = 30_000
 #: Operators that fail on a pattern that is none.
 _MATCHES = (exp.RegexpLike, exp.Escape)
 #: Those that fail over intervals, and over times that are further apart than an interval can be.
@@ -77,7 +79,15 @@ def _is_safe(call: exp.Expr, lookup: Lookup) -> bool:
 def only_if(condition: exp.Expr, call: exp.Expr, instead: exp.Expr | None = None) -> exp.Expr:
     """The call, or NULL (or what is asked `instead`) where the condition is not true."""
     asked = exp.Anonymous(this="if", expressions=[condition, call, instead or exp.Null()])
-    return exp.Anonymous(this=ATTEMPT, expressions=[asked])
+    return bounded(exp.Anonymous(this=ATTEMPT, expressions=[asked]))
+
+
+def bounded(made: exp.Expr) -> exp.Expr:
+    """What was made of a call that stands in it several times: of calls in calls it has two, four, eight … Raises
+    RecursionError if nobody could compute it."""
+    if sum(1 for _ in made.walk()) > _MOST_NODES:
+        raise RecursionError(f"an expression of more than {_MOST_NODES} nodes")
+    return made
 
 
 def without_attempts(sql: str) -> str:

@@ -11,7 +11,7 @@ from sqlglot import parser as library
 from sqlglot.errors import ErrorLevel
 from sqlglot.tokens import Token, TokenType
 
-from tidegate.errors import did_you_mean
+from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.sql.dialect.codes import error, unsupported
 from tidegate.sql.dialect.dialect import TIDEGATE, Later, NotUnderstood, TidegateParser
 from tidegate.sql.dialect.roundtrip import check_round_trip
@@ -65,16 +65,26 @@ def _parse(text: Text, span: list[Token], rule: Callable[[Any], exp.Expr | None]
     parser = TidegateParser(error_level=ErrorLevel.IMMEDIATE, dialect=TIDEGATE)
     try:
         nodes = parser._parse(rule, span, text.sql)
+        if len(nodes) == 1 and nodes[0] is not None:
+            check_round_trip(text, span, nodes[0], rule)
+            return nodes[0]
     except Later as problem:
         raise unsupported(str(problem), text.at(problem.span), problem.instead) from None
     except NotUnderstood as problem:
         raise _syntax_error(text, span, problem) from None
     except RecursionError:
-        raise error("TG102", "this is nested too deeply", text.at(token_span(span[0]))) from None
-    if len(nodes) != 1 or nodes[0] is None:
-        raise error("TG102", "expected an expression", text.at(token_span(span[0])))
-    check_round_trip(text, span, nodes[0], rule)
-    return nodes[0]
+        raise too_deep(text.at(token_span(span[0]))) from None
+    raise error("TG102", "expected an expression", text.at(token_span(span[0])))
+
+
+def too_deep(where: Location) -> TidegateError:
+    """TG102 for what Python can't walk through."""
+    return error(
+        "TG102",
+        "this is nested too deeply",
+        where,
+        "use IN (…) for many values, and a view of its own for a part of the expression",
+    )
 
 
 def _syntax_error(text: Text, span: list[Token], problem: NotUnderstood) -> Exception:

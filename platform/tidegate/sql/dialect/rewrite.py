@@ -8,7 +8,7 @@ from functools import lru_cache
 from sqlglot import exp
 
 from tidegate.sql.dialect.amounts import how_much
-from tidegate.sql.dialect.attempts import ATTEMPT, attempt, only_if
+from tidegate.sql.dialect.attempts import ATTEMPT, attempt, bounded, only_if
 from tidegate.sql.dialect.clock_literals import OF_TEXTS
 from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.infer import Lookup, infer
@@ -128,7 +128,8 @@ def _absolute(node: exp.Expr, lookup: Lookup) -> exp.Expr | None:
         minus = exp.Anonymous(this="try_subtract", expressions=[exp.Literal.number(0), value])
         negative = exp.LT(this=exp.Paren(this=value.copy()), expression=exp.Literal.number(0))
         absolute = node.name.lower() == "abs"
-        return exp.Case(ifs=[exp.If(this=negative, true=minus)], default=value.copy()) if absolute else minus
+        positive = exp.Case(ifs=[exp.If(this=negative, true=minus)], default=value.copy())
+        return bounded(positive) if absolute else minus
     if type_ is not None and type_.name in _LOWEST and not isinstance(inner, exp.Literal):
         value, call = safe(inner, lookup), node.copy()
         (call.expressions[0] if is_call else call.this).replace(value)
@@ -152,7 +153,7 @@ def _absolute(node: exp.Expr, lookup: Lookup) -> exp.Expr | None:
         if is_call and node.name.lower() == "abs"
         else exp.TryCast(this=above, to=kind.copy(), safe=True)
     )
-    return exp.Case(ifs=cases, default=other)
+    return bounded(exp.Case(ifs=cases, default=other))
 
 
 def _total(node: exp.Expr, lookup: Lookup) -> exp.Expr | None:

@@ -13,7 +13,8 @@ from tidegate.sql.catalog.objects import Relation, Sink, SystemTable, View
 from tidegate.sql.catalog.system_tables import version_in
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.dialect import to_spark
-from tidegate.sql.dialect.text import Text
+from tidegate.sql.dialect.parsing import too_deep
+from tidegate.sql.dialect.text import Span, Text, token_span
 from tidegate.sql.grammar.grammar import read_statement, split
 from tidegate.sql.grammar.syntax import (
     AlterColumnSyntax,
@@ -72,7 +73,9 @@ def analyse(text: str, catalog: Catalog, file: str = "<sql>", base_line: int = 1
     """
     source = Text(text, file, base_line)
     for tokens, description in split(source):
-        yield _analyse(source, read_statement(source, tokens, description), catalog)
+        with _bounded(source, token_span(tokens[0])):
+            statement = _analyse(source, read_statement(source, tokens, description), catalog)
+        yield statement
 
 
 def load_catalog(
@@ -176,8 +179,17 @@ def _alter_columns(read: Definitions, catalog: Catalog, problems: Problems) -> N
 def _taken_down(problems: Problems, read: Definitions, text: Text, name: Name) -> Iterator[bool]:
     """Whether this definition is the first of its name. An error in a later one says nothing about the first."""
     first = not read.is_again(text, name)
-    with problems.caught(*([name.text] if first else [])):
+    with problems.caught(*([name.text] if first else [])), _bounded(text, name.span):
         yield first
+
+
+@contextmanager
+def _bounded(text: Text, span: Span) -> Iterator[None]:
+    """TG102 for a statement that is nested more deeply than the analysis gets."""
+    try:
+        yield
+    except RecursionError:
+        raise too_deep(text.at(span)) from None
 
 
 def _in_order(read: Definitions, problems: Problems) -> list[tuple[Text, CreateViewSyntax]]:

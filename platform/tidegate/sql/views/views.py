@@ -35,6 +35,11 @@ from tidegate.watermark import (
     WindowStart,
 )
 
+#: Letters of a definition that may be nested so deeply that its query can't be written: about a hundred operators.
+_LONG = 500
+#: Of the thousand calls within calls that Python allows: a tick writes the query from deeper than a check.
+_SPARE_CALLS = 150
+
 
 @dataclass(frozen=True)
 class Closing:
@@ -66,7 +71,20 @@ def analyse_view(text: Text, syntax: CreateViewSyntax, catalog: Catalog) -> View
     if flow.open_sql is not None and syntax.emit is None:
         hint = "write EMIT ON WINDOW CLOSE at the end"
         raise error("TG341", "SESSION needs EMIT ON WINDOW CLOSE (C3)", text.at(syntax.name.span), hint)
-    return _view(syntax, reader, flow, selected, closing)
+    view = _view(syntax, reader, flow, selected, closing)
+    if len(view.definition) > _LONG:
+        _write(view, _SPARE_CALLS)
+    return view
+
+
+def _write(view: View, calls: int) -> None:
+    """Write the query for Spark from so many calls within calls: as deep in them as a tick is when it does so. Raises
+    RecursionError."""
+    if calls:
+        _write(view, calls - 1)
+    else:
+        for query in (view.query_sql, view.open_sql, view.over and view.over.query_sql):
+            str(query)
 
 
 def _closing(flow: Flow, selected: Selected | None) -> Closing | None:
