@@ -39,6 +39,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CLASSES = ROOT / ".tidegate" / "classes"
 if CLASSES.is_dir():
     os.environ.setdefault("TIDEGATE_CLASS_ARCHIVES", str(CLASSES))
+# What tests define is gone with them.
+os.environ.setdefault("TIDEGATE_DEFINITIONS_CACHE", "off")
 
 # The runner without a JVM asks its server by gRPC, which else closes what threads are reading whenever this process
 # starts another one.

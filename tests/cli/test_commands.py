@@ -382,7 +382,15 @@ def test_a_group_of_commands_is_one_however_few_they_are(tidegate: Call, group: 
 
 
 @pytest.mark.parametrize(
-    ("words", "on"), [(["status"], False), (["run"], True), (["--env", "status", "live"], True)]
+    ("words", "on"),
+    [
+        (["status"], False),
+        (["--json", "--project", "run", "--env=live", "status", "live"], False),
+        (["run"], True),
+        (["run", "status"], True),
+        (["--env", "status", "live"], True),
+        ([], True),
+    ],
 )
 def test_only_commands_that_end_at_once_do_without_the_collector(
     words: list[str], on: bool, monkeypatch: pytest.MonkeyPatch

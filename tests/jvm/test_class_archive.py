@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.jvm import class_archive
 from tidegate.jvm.class_archive import Purpose, archive_folder, java_options
 from tidegate.jvm.packages import spark_jars
 from tidegate.project.java import find_java
@@ -97,7 +96,7 @@ def test_what_nothing_starts_from_any_more_goes(folder: Path, jar: Path) -> None
     folder.mkdir()
     for file in (old, used):
         file.write_bytes(b"CDS.")
-    days = class_archive._FORGET_DAYS * 86_400
+    days = 30 * 86_400
     os.utime(old, (time.time() - days - 60,) * 2)
     os.utime(used, (time.time() - days + 60,) * 2)
     made_by(java_options("/bin/sh", [jar], Purpose()))

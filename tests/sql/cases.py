@@ -33,7 +33,7 @@ def _blocks(text: str) -> Iterator[str]:
     for statement in analyse(text, catalog, "case.sql"):
         if not getattr(statement, "exists", False):
             add(catalog, statement)
-        yield _shown(statement) + "\n"
+        yield shown(statement) + "\n"
 
 
 def _refused(statement: str) -> str:
@@ -44,7 +44,7 @@ def _refused(statement: str) -> str:
     return f"NOT REFUSED: {found}\n"
 
 
-def _shown(value: object, indent: str = "") -> str:
+def shown(value: object, indent: str = "") -> str:
     if isinstance(value, Node):
         columns = ", ".join(f"{name}: {derived.describe()}" for name, derived in value.columns)
         lost = "".join(f"; {name} lost it: {reason}" for name, reason in value.lost)
@@ -65,8 +65,8 @@ def _shown(value: object, indent: str = "") -> str:
 
 def _field(name: str, value: object, indent: str) -> list[str]:
     if isinstance(value, tuple) and value and is_dataclass(value[0]):
-        return [f"{indent}{name}:", *(f"{indent}  {_shown(v, indent + '  ')}" for v in value)]
-    return [f"{indent}{name}: {_shown(value, indent)}"]
+        return [f"{indent}{name}:", *(f"{indent}  {shown(v, indent + '  ')}" for v in value)]
+    return [f"{indent}{name}: {shown(value, indent)}"]
 
 
 def main() -> None:

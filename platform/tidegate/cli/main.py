@@ -50,7 +50,10 @@ _QUESTIONS = ("check", "explain", "plan", "status", "why")
 
 def main() -> None:
     """Entry point of the installed command."""
-    if sys.argv[1:2] and sys.argv[1] in _QUESTIONS:
+    # The first word that is neither an option nor the value of one.
+    before = zip(sys.argv[1:], sys.argv, strict=False)
+    words = (word for word, option in before if word[:1] != "-" and option not in ("--project", "--env"))
+    if next(words, None) in _QUESTIONS:
         # Nearly everything that they make is needed to the end. To look for what is not takes a tenth of their time.
         gc.disable()
         try:

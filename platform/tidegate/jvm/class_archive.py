@@ -15,10 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-#: An archive that nothing has started from for so long is removed when another is made: of jars before an upgrade.
-_FORGET_DAYS = 30
+from tidegate.project.disk import forget_unused, private_folder, user_cache
+
 #: A JVM takes some seconds to write one, beside others that start meanwhile.
 _MAKING_SECONDS = 120
+_VARIABLE = "TIDEGATE_CLASS_ARCHIVES"
 #: Behind the name of a folder: archives are taken from there, and none is made.
 _ONLY_READ = ":ro"
 #: What the JVM has to say about archives is nothing that anybody can do something about.
@@ -27,15 +28,14 @@ _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 def archive_folder() -> Path | None:
     """Where archives are: `$TIDEGATE_CLASS_ARCHIVES` ("off": nowhere), else tidegate/jvm in the user's cache."""
-    given = os.environ.get("TIDEGATE_CLASS_ARCHIVES")
+    given = os.environ.get(_VARIABLE)
     if given is not None and given.lower() in ("off", ""):
         return None
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(given.removesuffix(_ONLY_READ)) if given else cache / "tidegate" / "jvm"
+    return Path(given.removesuffix(_ONLY_READ)) if given else user_cache("jvm")
 
 
 def _is_only_read() -> bool:
-    return os.environ.get("TIDEGATE_CLASS_ARCHIVES", "").endswith(_ONLY_READ)
+    return os.environ.get(_VARIABLE, "").endswith(_ONLY_READ)
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ def java_options(java: str, jars: Sequence[Path], purpose: Purpose) -> str:
     if purpose.lasting or _is_only_read():
         return ""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
     except OSError:
         return ""
     if not os.access(folder, os.W_OK) or _is_being_made(archive):
         return ""
-    _forget(folder)
+    forget_unused(folder, "*.jsa")
     return f"{_QUIET} -XX:ArchiveClassesAtExit={archive}"
 
 
@@ -100,11 +100,3 @@ def _is_being_made(archive: Path) -> bool:
     with suppress(OSError):
         return time.time() - archive.stat().st_mtime < _MAKING_SECONDS
     return False
-
-
-def _forget(folder: Path) -> None:
-    before = time.time() - _FORGET_DAYS * 86_400
-    for archive in folder.glob("*.jsa"):
-        with suppress(OSError):
-            if archive.stat().st_mtime < before:
-                archive.unlink()

@@ -7,7 +7,9 @@ import errno
 import os
 import re
 import tempfile
+import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from tidegate.errors import Location, TidegateError
@@ -29,6 +31,7 @@ _NO_TEMPORARY = (
 )
 #: Bytes that must fit in there: what Spark needs to start is more, and what it spills is known to nobody.
 _LEAST_ROOM = 1 << 20
+_UNUSED_SECONDS = 30 * 86_400
 _BY_NUMBER = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
@@ -57,15 +60,37 @@ def private_folder(folder: Path) -> Path:
     return folder
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that whoever reads it sees the old text or the new one: also where the process is killed, or
-    threads write the same file. Raises OSError."""
+def write_whole(path: Path, content: str | bytes, private: bool = False) -> None:
+    """Write a file so that whoever reads it sees what it was or what it is: also where the process is killed, or
+    threads write the same file. `private`: only its owner reads and writes it. Raises OSError."""
     fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        fresh.write_text(text, encoding="utf-8")
+        if private:
+            fresh.touch(mode=0o600)
+        fresh.write_bytes(content.encode() if isinstance(content, str) else content)
         fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def user_cache(name: str) -> Path | None:
+    """The folder tidegate/NAME in the user's cache (`$XDG_CACHE_HOME`, else `~/.cache`), which may not be there yet.
+    None for a user without a home folder, as in some containers, and for a relative path, as its specification asks."""
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        return None
+    return cache / "tidegate" / name if cache.is_absolute() else None
+
+
+def forget_unused(folder: Path, pattern: str) -> None:
+    """Remove files of a cache that were neither written nor used for a month: of a version or a project that is
+    gone."""
+    before = time.time() - _UNUSED_SECONDS
+    for file in folder.glob(pattern):
+        with suppress(OSError):
+            if file.stat().st_mtime < before:
+                file.unlink()
 
 
 def temporary_space(folder: str | None = None, make: bool = False) -> str:

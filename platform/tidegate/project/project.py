@@ -167,18 +167,25 @@ class Project:
         and the TG60x of YAML, with places; `problems` takes all of them down instead. `instead`: CREATE statements in
         the place of those that were made interactively, by name."""
         from tidegate.project.front_matter import annotate
+        from tidegate.project.kept_definitions import analysed
         from tidegate.project.schemas import schema_reader
-        from tidegate.sql.statements.analysis import load_catalog
 
         _require_interpreted_sqlglot()
         texts = {self._definition(name): sql for name, sql in (instead or {}).items()}
         files = [(name, texts.get(self.root / name, text)) for name, text in self.assets(problems)]
         schemas = schema_reader(self.root)
-        catalog = load_catalog(files, schemas, problems, self.reach)
-        # (Who takes down problems asks about the files, and may have no catalog of tables.)
-        find = self.gate_names if problems is FAIL_FAST else None
-        if find is not None and (names := find(self.storage_of(catalog), catalog)):
-            catalog = load_catalog(files, schemas, problems, self.reach, names)
+        if problems is not FAIL_FAST:
+            # (Who takes down problems asks about the files, and may have no catalog of tables.)
+            from tidegate.sql.statements.analysis import load_catalog
+
+            catalog = load_catalog(files, schemas, problems, self.reach)
+        else:
+            # (What is there for a moment does not take the place of what comes again.)
+            owner = None if self.is_temporary or instead else (self.root, self.env_name)
+            catalog = analysed(owner, files, schemas, self.reach)
+            find = self.gate_names
+            if find is not None and (names := find(self.storage_of(catalog), catalog)):
+                catalog = analysed(owner, files, schemas, self.reach, names)
         for one in (*catalog.relations, *catalog.views, *catalog.sinks):
             with problems.caught(one.name):
                 self.env.warehouse.catalog.require_name(one.name, one.location)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
+from sqlglot._version import __version__ as sqlglot_version
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.generators.spark import SparkGenerator
@@ -21,6 +22,9 @@ from tidegate.sql.dialect.frame_syntax import FrameGenerator, FrameParser
 from tidegate.sql.dialect.system_names import joined
 from tidegate.sql.dialect.text import Span, Text, last_open, token_span, without_places
 from tidegate.sql.dialect.types import ABSENT, from_datatype
+
+#: Of what reads SQL.
+LIBRARY = f"sqlglot {sqlglot_version}"
 
 # sqlglot's token types are a closed list; this member belongs to a dialect that is not ours, and is neither a
 # name nor an alias anywhere.

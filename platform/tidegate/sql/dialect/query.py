@@ -3,6 +3,7 @@ that no text of a user's can be taken for it."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -21,6 +22,22 @@ class Query:
 
     tree: exp.Select
     _spelled: dict[tuple[tuple[str, str], ...], str] = field(default_factory=dict, init=False, compare=False)
+
+    def __getstate__(self) -> bytes:
+        """The tree has most nodes of what is analysed. Most commands that take it from the cache never look at it."""
+        packed: bytes | None = self.__dict__.get("packed")
+        return packed or pickle.dumps(self.tree, protocol=5)
+
+    def __setstate__(self, state: bytes) -> None:
+        self.__dict__.update(_spelled={}, packed=state)
+
+    def __getattr__(self, name: str) -> exp.Select:
+        # (Threads that ask for it at the same time get equal trees.)
+        if name != "tree" or "packed" not in self.__dict__:
+            raise AttributeError(name)
+        tree: exp.Select = pickle.loads(self.__dict__["packed"])
+        self.__dict__["tree"] = tree
+        return tree
 
     def spark_sql(self, names: Mapping[str, str]) -> str:
         """Its text, which reads the relation `names[role]` for each role. The same names give the same text, which is

@@ -1,4 +1,4 @@
-"""Definitions as stored tables have kept them, read again."""
+"""Definitions as stored tables have kept them, read again: rarely, so what analyses them is loaded then."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.grammar.grammar import read_statement, split
 from tidegate.sql.grammar.syntax import CreateRelationSyntax, CreateViewSyntax, StatementSyntax
-from tidegate.sql.resolve.relations import analyse_relation
-from tidegate.sql.views.views import analyse_view
 
 
 def stored_relation(definition: str) -> Relation | None:
     """What the text of a CREATE SOURCE or CREATE TABLE says; None if this release can't read it. What is around it is
     not looked at: a schema file that it names may be gone, and what it reaches was allowed once."""
+    from tidegate.sql.resolve.relations import analyse_relation
+
     text = Text(definition, "<stored definition>")
     try:
         syntax = _statement(text)
@@ -26,6 +26,8 @@ def stored_relation(definition: str) -> Relation | None:
 def stored_view(definition: str, catalog: Catalog) -> View | None:
     """What the text of a CREATE MATERIALIZED VIEW says of the definitions of a catalog; None if this release can't read
     it, or if what it reads is not there any more."""
+    from tidegate.sql.views.views import analyse_view
+
     text = Text(definition, "<stored definition>")
     try:
         syntax = _statement(text)
