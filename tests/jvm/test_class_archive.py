@@ -91,6 +91,21 @@ def test_an_archive_that_is_being_made_or_was_broken_off_is_not_used(folder: Pat
     assert f"-XX:SharedArchiveFile={archive}" in java_options("/bin/sh", [jar], Purpose())
 
 
+def test_a_folder_that_is_named_is_for_all_users_and_that_in_the_cache_for_one(
+    tmp_path: Path, folder: Path, jar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = os.umask(0o022)
+    try:
+        java_options("/bin/sh", [jar], Purpose())
+        monkeypatch.delenv("TIDEGATE_CLASS_ARCHIVES")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        java_options("/bin/sh", [jar], Purpose())
+    finally:
+        os.umask(before)
+    cache = tmp_path / "cache" / "tidegate"
+    assert [one.stat().st_mode & 0o777 for one in (folder, cache, cache / "jvm")] == [0o755, 0o700, 0o700]
+
+
 def test_what_nothing_starts_from_any_more_goes(folder: Path, jar: Path) -> None:
     old, used = folder / "old.jsa", folder / "used.jsa"
     folder.mkdir()

@@ -69,7 +69,11 @@ def java_options(java: str, jars: Sequence[Path], purpose: Purpose) -> str:
     if purpose.lasting or _is_only_read():
         return ""
     try:
-        private_folder(folder)
+        if os.environ.get(_VARIABLE):
+            # What is named may be there for several users.
+            folder.mkdir(parents=True, exist_ok=True)
+        else:
+            private_folder(folder)
     except OSError:
         return ""
     if not os.access(folder, os.W_OK) or _is_being_made(archive):

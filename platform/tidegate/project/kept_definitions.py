@@ -46,9 +46,9 @@ def analysed(
     guard: Guard,
     gate_names: Mapping[str, str] | None = None,
 ) -> Catalog:
-    """What `load_catalog` makes of the files, from the cache if it is there. `owner`: the project's
-    folder and the environment: the definitions of now take the place of theirs before; None: nothing is kept. Raises
-    what `load_catalog` raises."""
+    """What `load_catalog` makes of the files, from the cache if it is there. `owner`: the project's folder and the
+    environment: the definitions of now take the place of theirs before; None: nothing is kept. Raises what
+    `load_catalog` raises."""
     names = gate_names or {}
     place = None if owner is None or _most(files) < _FEW else _place(*owner, names)
     if place is None:
