@@ -99,14 +99,16 @@ REVIEWED: dict[str, dict[str, str]] = {
         "ingest/sources/replay.py": "….read.schema ….write.mode",
     },
     "Reads the project's definitions when it is opened, before anything is asked of the outside.": {
-        "project/disk.py": "tempfile.TemporaryFile tempfile.gettempdir uuid.uuid4 ….exists ….mkdir ….replace ….unlink "
-        "….write_text",
+        "project/disk.py": "tempfile.TemporaryFile tempfile.gettempdir time.time uuid.uuid4 ….exists ….glob ….mkdir "
+        "….replace ….stat ….touch ….unlink ….write_bytes",
         "project/expectations.py": "….glob ….read_text",
         "project/folder.py": "os.path.abspath ….expanduser ….glob ….is_dir",
         "project/java.py": "shutil.which subprocess.run",
         "project/jobs/amendments.py": "….is_file",
         "project/jobs/jobs.py": "….glob",
         "project/jobs/maintenance.py": "….is_file",
+        "project/kept_definitions.py": "os.fdopen os.fstat os.getuid os.open os.path.realpath os.utime ….is_file "
+        "….read_bytes ….rglob ….stat",
         "project/lint.py": "….exists ….is_file",
         "project/project.py": "os.getcwd os.path.abspath shutil.rmtree tempfile.mkdtemp ….expanduser "
         "….glob ….is_dir ….is_file ….mkdir ….read_text ….replace ….rglob ….unlink",
@@ -126,7 +128,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "jvm/calls.py": "_jvm",
         "jvm/compiled.py": "tidegate.jvm.java.java_class",
         "jvm/endings.py": "_jvm tidegate.jvm.java.java_class",
-        "jvm/class_archive.py": "os.access os.path.realpath os.utime time.time ….glob ….mkdir ….open ….stat ….unlink",
+        "jvm/class_archive.py": "os.access os.path.realpath os.utime time.time ….mkdir ….open ….stat",
         "jvm/core_jobs.py": "_jvm tidegate.jvm.java.java_class",
         "jvm/gathered.py": "_jsc _jvm",
         "jvm/local_files.py": "_jsc _jvm tidegate.jvm.java.java_class",
