@@ -1,7 +1,7 @@
 """A producer of `make chaos`, a process of its own: `python -m tests.chaos.produce BOOTSTRAP TOPIC ROWS SEED`.
 
 Idempotent, and it survives the broker: what is not acknowledged is sent again, by a new client if that of before has
-stopped to send, as it once did after the broker was killed. It reads lines `rate N` (rows a second,
+stopped to send, as kafka-python's does after its broker was killed. It reads lines `rate N` (rows a second,
 0: as fast as it can) and writes `{"sent": …}` every second. The truth is what the topic holds, not what was sent.
 """
 

@@ -7,6 +7,7 @@ import pytest
 from tidegate.errors import Problems, TidegateError
 from tidegate.sql import Catalog, View, analyse, load_catalog
 from tidegate.sql.statements.statements import CreateView
+from tidegate.sql.statements.stored_definition import stored_relation, stored_view
 
 SOURCE = (
     "CREATE SOURCE s (ts TIMESTAMP, k INT, WATERMARK FOR ts AS ts - INTERVAL '5 seconds') "
@@ -48,6 +49,19 @@ def test_what_is_taken_can_be_written_and_the_rest_is_an_error_with_a_place(kind
         (refused,) = problems.errors
         assert str(refused).startswith("error TG102: this is nested too deeply\n --> deep.sql:")
         assert count > (3 if kind in TWICE else 60)
+
+
+def test_what_is_stored_and_nested_too_deeply_is_what_this_release_can_t_read() -> None:
+    """An earlier release may have taken it (R4)."""
+    catalog = load_catalog([("s.sql", SOURCE)])
+    assert stored_view(view(DEEP["plus"](20)), catalog) is not None
+    column = SOURCE.replace("k INT,", f"k INT, g INT AS {DEEP['texts'](20)[:-6]},").replace(
+        "g INT", "g VARCHAR"
+    )
+    for kind in ("plus", "calls", "decimal"):
+        assert stored_view(view(DEEP[kind](250 if kind == "plus" else 20)), catalog) is None
+    assert stored_relation(SOURCE) is not None
+    assert stored_relation(column) is None
 
 
 def test_a_statement_of_a_session_that_is_nested_too_deeply_is_the_same_error() -> None:

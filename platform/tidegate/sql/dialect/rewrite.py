@@ -126,10 +126,10 @@ def _absolute(node: exp.Expr, lookup: Lookup) -> exp.Expr | None:
     if is_call and type_ is not None and type_.name in ("int", "bigint"):
         value = safe(inner, lookup)
         minus = exp.Anonymous(this="try_subtract", expressions=[exp.Literal.number(0), value])
+        if node.name.lower() != "abs":
+            return minus
         negative = exp.LT(this=exp.Paren(this=value.copy()), expression=exp.Literal.number(0))
-        absolute = node.name.lower() == "abs"
-        positive = exp.Case(ifs=[exp.If(this=negative, true=minus)], default=value.copy())
-        return bounded(positive) if absolute else minus
+        return bounded(exp.Case(ifs=[exp.If(this=negative, true=minus)], default=value.copy()))
     if type_ is not None and type_.name in _LOWEST and not isinstance(inner, exp.Literal):
         value, call = safe(inner, lookup), node.copy()
         (call.expressions[0] if is_call else call.this).replace(value)

@@ -9,6 +9,9 @@ from tidegate.sql.dialect.text import Text
 from tidegate.sql.grammar.grammar import read_statement, split
 from tidegate.sql.grammar.syntax import CreateRelationSyntax, CreateViewSyntax, StatementSyntax
 
+#: One that an earlier release took may be nested more deeply than this one takes.
+_NOT_READABLE = (TidegateError, ValueError, RecursionError)
+
 
 def stored_relation(definition: str) -> Relation | None:
     """What the text of a CREATE SOURCE or CREATE TABLE says; None if this release can't read it. What is around it is
@@ -19,7 +22,7 @@ def stored_relation(definition: str) -> Relation | None:
     try:
         syntax = _statement(text)
         return analyse_relation(text, syntax) if isinstance(syntax, CreateRelationSyntax) else None
-    except (TidegateError, ValueError):
+    except _NOT_READABLE:
         return None
 
 
@@ -32,7 +35,7 @@ def stored_view(definition: str, catalog: Catalog) -> View | None:
     try:
         syntax = _statement(text)
         return analyse_view(text, syntax, catalog) if isinstance(syntax, CreateViewSyntax) else None
-    except (TidegateError, ValueError):
+    except _NOT_READABLE:
         return None
 
 
